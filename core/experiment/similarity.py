@@ -13,8 +13,9 @@ the ten results. The share searched is the share of rows whose features were rea
 is given in seconds, and as a ratio to the time of an exact scan by the measure that the family is made for.
 
 **Cost.** All times are processor time of one thread, which is least affected by other work on the machine.
-Fitting is timed once for each code length. Hashing is timed on at most the first `TIMED_ROWS` rows. The time
-of a query includes hashing it and comparing its code with all codes.
+Fitting is timed once for each code length, after one fit that loads compiled code. Hashing is timed on at
+most the first `TIMED_ROWS` rows. The time of a query includes hashing the query and comparing its code with
+all codes.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ from closecall.core.similar import (
 STRUCTURES = ("scan", "table", "tables", "orders")
 
 SEARCHED = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
-"""Shares of the pool whose exact distances a search may compute. Every share is measured."""
+"""Shares of the pool for which a search may compute exact distances. Every share is measured."""
 
 USUALLY_COMPARED = 5
 """Number of codes to compare for each row that is ranked exactly; some structures ignore this number."""
@@ -97,9 +98,9 @@ class Value(NamedTuple):
     measure : str
         Codes: "nearest" (recall@R), "neighbours" (share of the true neighbours that are retrieved),
         "neighbours by angle", "precision". Structures: "recall", "searched" and "compared" (shares of the
-        pool), "seconds" (per query), "scan ratio" (seconds per query divided by those of an exact scan),
-        "bytes" (per item), "build seconds". Cost: "fit seconds", "hash seconds" (per item), "query seconds",
-        "bytes" (per code). Chosen parameters: "rank", "scale", and "gamma" of a learned metric or kernel.
+        pool), "seconds" (per query), "scan ratio" (seconds per query / seconds of an exact scan), "bytes"
+        (per item), "build seconds". Cost: "fit seconds", "hash seconds" (per item), "query seconds", "bytes"
+        (per code). Chosen parameters: "rank", "scale", and "gamma" of a learned metric or kernel.
     value : float
     """
 
@@ -152,6 +153,7 @@ class Truths:
         if key not in self._found:
             ranked = nearness.scan(self.queries.X, self.n, np.empty(0, np.int64))
             exact = ExactSearch(nearness)
+            exact.neighbours(self.queries.first(1)[0], WANTED)  # the first call loads compiled code
             seconds = [timed(exact.neighbours, q, WANTED)[1] for q in self.queries.first(self.n_timed)]
             self._found[key] = np.stack([one.rows for one in ranked]), float(np.median(seconds))
         return self._found[key]
@@ -168,18 +170,22 @@ class Measured:
     Parameters
     ----------
     values : list of Value
-        Measured numbers of each form: first those of the codes, by number of bits, then those of the
-        structures.
+        Measured numbers of each form: first the numbers for codes, in the order of `bits`, then the numbers
+        for structures.
     yardsticks : dict
-        For the name of each form, the name of the measure by which its true neighbours are found.
+        Maps the name of each form to the name of the measure by which its true neighbours are found.
     refused : dict
         Reasons why a form could not be fitted with some number of bits. Keys are "form, n bits", or "n bits"
         for a form without a name. The key "" means that the whole family does not apply.
+    nearest : dict
+        Maps the name of each form to recall@R of each query, with the longest codes and the smallest R. Forms
+        that could not be fitted with the longest codes are left out.
     """
 
     values: list[Value]
     yardsticks: dict[str, str]
     refused: dict[str, str]
+    nearest: dict[str, list[float]] = field(default_factory=dict)
 
 
 def measure_family(
@@ -221,6 +227,7 @@ def measure_family(
     values: list[Value] = []
     yardsticks: dict[str, str] = {}
     refused: dict[str, str] = {}
+    nearest: dict[str, list[float]] = {}
     try:
         forms = forms_of(name, draw)
     except InputError as error:
@@ -239,18 +246,20 @@ def measure_family(
         own, scan_seconds = truths.by(key, nearness)
         codes = codes_of_pool(list(families.values()), pool)
         for (n, family), of_rows in zip(families.items(), codes, strict=True):
-            of_codes = _codes(family, of_rows, pool, truths, own, retrieved)
+            of_codes, found = _codes(family, of_rows, pool, truths, own, retrieved)
+            if n == bits[-1]:
+                nearest[form] = found
             cost = cost_of(family, of_rows, truths)
             chosen = [(what, None, number) for what, number in chosen_for(family, draw).items()]
             for measure, k, value in [*of_codes, ("fit seconds", None, seconds[n]), *cost, *chosen]:
                 values.append(Value(form, n, None, k, measure, value))
         n = longest.n_functions
         for structure in structures:
-            found = _structure(
+            measures = _structure(
                 structure, longest, codes[-1], nearness, truths, own, scan_seconds, n_searched, draw.seed
             )
-            values += [Value(form, n, structure, k, measure, value) for measure, k, value in found]
-    return Measured(values, yardsticks, refused)
+            values += [Value(form, n, structure, k, measure, value) for measure, k, value in measures]
+    return Measured(values, yardsticks, refused, nearest)
 
 
 _Number = tuple[str, int | None, float]
@@ -264,7 +273,7 @@ def _fitted(
     The reasons why a family could not be fitted are added to `refused`.
     """
     families, seconds = {}, {}
-    for n in bits:
+    for n in (bits[0], *bits):  # the time of the first fit, which loads compiled code, is replaced
         start = thread_time()
         try:
             families[n] = draw.fitted(make, n)
@@ -281,8 +290,8 @@ def _codes(
     truths: Truths,
     own: Ids,
     retrieved: Sequence[int],
-) -> Iterator[_Number]:
-    """Yield recall and precision of the codes."""
+) -> tuple[list[_Number], list[float]]:
+    """Return recall and precision of the codes, and recall@R of each query for the smallest R."""
     queries = family.hash_queries(truths.queries.X)
     classes, truth = pool.truth(pool.ids), truths.queries.truth
     both = retrieve(codes, queries, np.hstack([own, truths.by_angle()]), classes, truth)
@@ -299,9 +308,12 @@ def _codes(
     known = truth >= 0
     if known.any() and (classes >= 0).any():
         curves["precision"] = found.precision(k)[known]
-    for measure, curve in curves.items():
-        for place, value in zip(retrieved, curve.mean(axis=0).tolist(), strict=True):
-            yield measure, place, value
+    means: list[_Number] = [
+        (measure, place, value)
+        for measure, curve in curves.items()
+        for place, value in zip(retrieved, curve.mean(axis=0).tolist(), strict=True)
+    ]
+    return means, [float(value) for value in curves["nearest"][:, 0]]
 
 
 def cost_of(family: SimilarityHasher, codes: Codes, truths: Truths) -> Iterator[_Number]:

@@ -17,7 +17,7 @@ from time import perf_counter, process_time
 
 import numpy as np
 
-from closecall.core.errors import InputError
+from closecall.core.errors import InputError, reason
 from closecall.core.evaluation.auroc import HeldOutScorer
 from closecall.core.learning.round import Labels, is_positive, learn
 from closecall.core.linear.hyperplane import Hyperplane
@@ -145,7 +145,7 @@ class Race:
     course : Course
         Settings of the race.
     items : ItemsByClass or None
-        The result of ``ItemsByClass(pool, course.n_first)``, if several races share it; None to make it here.
+        ``ItemsByClass(pool, course.n_first)``, given if several races share it. If None, the race creates it.
 
     Attributes
     ----------
@@ -162,8 +162,8 @@ class Race:
     Raises
     ------
     InputError
-        If an item's class is unknown, the positive class has fewer than `n_first` items, fewer than two
-        classes have `n_first` items, or the course has invalid values.
+        If an item's class is unknown, if the positive class has fewer than `n_first` items, if fewer than two
+        classes have `n_first` items, or if the course has invalid values.
     """
 
     def __init__(
@@ -212,7 +212,7 @@ class Race:
         return all(lane.failure for lane in self.lanes)
 
     def step(self) -> list[Turn]:
-        """Run one round: one turn of each running lane, returned in the order of the lanes.
+        """Run one round, and return one turn of each running lane, in the order of the lanes.
 
         BLAS is limited to one thread. An error in a lane is not raised, but recorded in `Lane.failure`.
         """
@@ -227,7 +227,7 @@ class Race:
         return [replace(turn, auroc=value) for turn, value in zip(done, values, strict=True)]
 
     def _turn(self, lane: Lane, seed: int) -> Turn | None:
-        """Select an item, answer and train once; return None if the lane fails."""
+        """Select an item, answer and train once. If the lane fails, return None."""
         try:
             cpu, start = process_time(), perf_counter()
             selection = lane.strategy.select(lane.hyperplane, exclude=np.sort(lane.labels.ids), seed=seed)
@@ -238,7 +238,7 @@ class Race:
             hyperplane = self._learn(labels)
             train_seconds, train_cpu = perf_counter() - start, process_time() - cpu
         except Exception as error:  # noqa: BLE001 - a third-party strategy may raise anything
-            lane.failure = _in_words(error)
+            lane.failure = reason(error)
             return None
         took, most = min(select_seconds, select_cpu), self.course.most_seconds
         if most is not None and took > most:
@@ -268,12 +268,3 @@ class Race:
         hyperplane = learn(labels, C=self.course.C, class_weight=self.course.class_weight).hyperplane
         assert hyperplane is not None
         return hyperplane
-
-
-def _in_words(error: Exception) -> str:
-    """Describe in one sentence why a lane left the race."""
-    if isinstance(error, InputError):
-        return str(error)
-    if isinstance(error, MemoryError):
-        return "it ran out of memory"
-    return f"{type(error).__name__}: {error}"

@@ -6,7 +6,8 @@ vector w of the hyperplane.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter, process_time
@@ -18,7 +19,7 @@ import numpy as np
 
 from closecall.app.experiments.bench.subsample import product_into
 from closecall.app.experiments.compare.lanes import tell_cost, tenths
-from closecall.core.errors import InputError
+from closecall.core.errors import InputError, reason
 from closecall.core.experiment.planes import Plane
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.pool.pool import Pool
@@ -63,7 +64,7 @@ class Answer:
 
 
 class Contender(Protocol):
-    """The interface of a contender, which selects an item for each hyperplane in turn."""
+    """The interface of a contender, which selects items for one hyperplane after another."""
 
     word: str
     fit_seconds: float | None
@@ -127,7 +128,7 @@ class PlainScan:
         return None, 0.0
 
     def answer(self, plane: Plane, memory: object) -> Answer:  # noqa: ARG002
-        """See `Contender.answer`; the search for the smallest value is not timed."""
+        """See `Contender.answer`. The search for the smallest value is not timed."""
         w = plane.hyperplane.normal.astype(np.float32)
         cpu, start = process_time(), perf_counter()
         for first, X in self._pool.blocks():
@@ -151,7 +152,28 @@ def default_words(pool: Pool) -> list[str]:
     ]
 
 
-def contenders(words: Sequence[str], pool: Pool, indexes: Path | None, seed: int) -> list[Contender]:
+@contextmanager
+def noting_failure(word: str, failures: dict[str, str] | None) -> Iterator[None]:
+    """Record in `failures` why the contender `word` fails, instead of raising the error.
+
+    Errors of the full scans, with which all contenders are compared, are raised. If `failures` is None, all
+    errors are raised.
+    """
+    try:
+        yield
+    except Exception as error:  # a third-party strategy may raise anything
+        if failures is None or word in (REFERENCE, *PLAIN_SCANS):
+            raise
+        failures[word] = reason(error)
+
+
+def contenders(
+    words: Sequence[str],
+    pool: Pool,
+    indexes: Path | None,
+    seed: int,
+    failures: dict[str, str] | None = None,
+) -> list[Contender]:
     """Return the contenders: the bare product, the exhaustive scan, and the strategies that `words` name.
 
     Parameters
@@ -164,30 +186,36 @@ def contenders(words: Sequence[str], pool: Pool, indexes: Path | None, seed: int
         Folder that keeps indexes from one run to the next; None to keep none.
     seed : int
         Seed of the strategies.
+    failures : dict, optional
+        For each strategy that can't be prepared for this pool, receives the reason. Such strategies are left
+        out. By default, the error is raised.
 
     Raises
     ------
     InputError
-        If a word does not name a strategy, or names one that cannot select from this pool.
+        If a word does not name a strategy, or a parameter is invalid.
     """
     found: list[Contender] = [PlainScan(pool)]
     had: dict[str, tuple[QueryStrategy, float | None]] = {}
-    for word in dict.fromkeys([REFERENCE, *words]):
-        strategy = strategy_from(word, random_state=seed)
-        index = make_strategy(strategy.index_name, **strategy.index_params())
-        params = "".join(f"-{name}={value}" for name, value in index.index_params().items())
-        key = f"{len(pool)}-{index.name}{params}"
-        if key not in had:
-            had[key] = _fitted(index, pool, indexes and indexes / quote(key, safe="="))
-        fitted, fit_seconds = had[key]
-        found.append(StrategyContender(word, strategy.sharing(fitted), fit_seconds, seed))
+    named = {word: strategy_from(word, random_state=seed) for word in (REFERENCE, *words)}
+    for strategy in named.values():
+        strategy.check()
+    for word, strategy in named.items():
+        with noting_failure(word, failures):
+            index = make_strategy(strategy.index_name, **strategy.index_params())
+            params = "".join(f"-{name}={value}" for name, value in index.index_params().items())
+            key = f"{len(pool)}-{index.name}{params}"
+            if key not in had:
+                had[key] = _fitted(index, pool, indexes and indexes / quote(key, safe="="))
+            fitted, fit_seconds = had[key]
+            found.append(StrategyContender(word, strategy.sharing(fitted), fit_seconds, seed))
     return found
 
 
 def _fitted(strategy: QueryStrategy, pool: Pool, folder: Path | None) -> tuple[QueryStrategy, float | None]:
-    """Return the fitted strategy and the seconds that fitting took, or None instead of the seconds.
+    """Return the fitted strategy, and the seconds that fitting took.
 
-    None means that the index was loaded from `folder`.
+    The seconds are None if the index was loaded from `folder`.
     """
     if folder is not None and folder.is_dir():
         try:

@@ -24,7 +24,7 @@ class Judged:
     ----------
     answer : Answer
     remember_cpu_ms : float
-        Processor time of `Contender.remember` for the previous hyperplane, in milliseconds.
+        Processor time, in milliseconds, of `Contender.remember` for the hyperplane of the round before.
     margin : float
         |wᵀx + b| of the selected item.
     rank : int
@@ -51,12 +51,15 @@ class SelectionResults:
         Session of each hyperplane; −1 for a single hyperplane.
     judged : dict of lists of Judged
         For each strategy, one selection per hyperplane, in the order of `sessions`.
+    failures : dict of str
+        Reasons why strategies failed. After its failure, a strategy has no more selections in `judged`.
     """
 
     setting: str
     subsample: EqualTimeSubsample
     sessions: list[int] = field(default_factory=list)
     judged: dict[str, list[Judged]] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def joined(cls, setting: str, parts: Sequence[Self]) -> Self:
@@ -66,6 +69,7 @@ class SelectionResults:
             EqualTimeSubsample.joined([part.subsample for part in parts]),
             [session for part in parts for session in part.sessions],
             {word: [judged for part in parts for judged in part.judged[word]] for word in parts[0].judged},
+            {word: reason for part in parts for word, reason in part.failures.items()},
         )
 
     def row(self, strategy: str, seed: int = 0) -> Row:
@@ -87,11 +91,11 @@ class SelectionResults:
 
         ``rows_of_equal_time_subsample`` is the number of random rows that can be scored in ``median_ms``, and
         ``rank_of_equal_time_subsample`` the median rank of the nearest of these rows. ``ratio_to_subsample``
-        compares ranks with this subsample. It is the geometric mean over hyperplanes of (r + 1) / (s + 1),
-        where r is the rank of the strategy's item and s the rank of the subsample's nearest row.
-        ``ratio_to_equal_rows`` is the same for a subsample whose number of rows is the median number of rows
-        that the strategy scored. Both ratios have 95 % intervals, in the columns that end in ``_low`` and
-        ``_high``.
+        compares the strategy with this subsample by rank. It is the geometric mean over hyperplanes of
+        (r + 1) / (s + 1), where r is the rank of the strategy's item and s the rank of the subsample's
+        nearest row. ``ratio_to_equal_rows`` is the same ratio for another subsample, whose size is the median
+        number of rows that the strategy scored. The columns that end in ``_low`` and ``_high`` have the 95 %
+        intervals of both ratios.
 
         Parameters
         ----------

@@ -1,17 +1,17 @@
 """Comparison of query strategies on one pool: the cost of a selection, and the rank of the selected item.
 
-For each hyperplane, all strategies select in turn, in a random order. They therefore work under the same
-conditions, and ratios compare times measured shortly after each other. Random subsamples are timed in the
-same way (`app.experiments.bench.subsample`). Each strategy can thus be compared with the random subsample
-that takes as long.
+For each hyperplane, the strategies select one after the other, in a random order. They therefore work under
+the same conditions, and ratios compare times measured shortly after each other. Random subsamples are timed
+in the same way (`app.experiments.bench.subsample`). Each strategy can thus be compared with the random
+subsample that takes as long.
 
-If a hyperplane is from a session, each strategy may select faster with what `QueryStrategy.remember` returned
-for the previous hyperplane of the session.
+If a hyperplane is from a session, each strategy gets the object that `QueryStrategy.remember` returned for
+the previous hyperplane of the session. This object may make selecting faster.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,7 +20,13 @@ import numpy as np
 
 from closecall.app.display.phrases import counted
 from closecall.app.experiments.bench.boxes import draw_boxes
-from closecall.app.experiments.bench.contenders import REFERENCE, Contender, contenders, default_words
+from closecall.app.experiments.bench.contenders import (
+    REFERENCE,
+    Contender,
+    contenders,
+    default_words,
+    noting_failure,
+)
 from closecall.app.experiments.bench.experiment import Experiment, Row, about
 from closecall.app.experiments.bench.figure import check_figure, draw
 from closecall.app.experiments.bench.report import share_in_words, show_disturbance, show_table
@@ -76,7 +82,7 @@ class Selection(Experiment[Pool]):
     indexes : Path or None
         Folder that keeps indexes from one run to the next.
     seed : int
-        Seed of the strategies, the subsamples and the order of measuring.
+        Seed of the hyperplanes (without `corpus`), the strategies, the subsamples and the order of measuring.
     figure : Path or None
         File for the plot of time against rank.
     boxes : Path or None
@@ -103,7 +109,10 @@ class Selection(Experiment[Pool]):
         check_figure(self.boxes, "--boxes")
 
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
-        """Yield the rows of each setting, one per strategy, see `SelectionResults.row`.
+        """Yield, for each setting, a list with one row per strategy; see `SelectionResults.row`.
+
+        If a strategy fails, its row has the reason in the column ``failure``, and no results. The rows of
+        failed strategies come last.
 
         If there are several settings of single hyperplanes, additional rows combine these settings. The same
         applies to several settings of sessions.
@@ -132,8 +141,9 @@ class Selection(Experiment[Pool]):
             yield from self._measure_size(pool.prefix(size), settings)
 
     def _measure_size(self, pool: Pool, settings: dict[str, list[Plane]]) -> Iterator[list[Row]]:
-        taking_part = contenders(self.words or default_words(pool), pool, self.indexes, self.seed)
-        _warm_up(pool, taking_part, next(iter(settings.values()))[: self.warm_up])
+        failures: dict[str, str] = {}
+        taking_part = contenders(self.words or default_words(pool), pool, self.indexes, self.seed, failures)
+        _warm_up(pool, taking_part, next(iter(settings.values()))[: self.warm_up], failures)
         words = {
             **about(pool),
             "planes_of": (self.planes_of or pool.path).resolve().name,
@@ -143,14 +153,22 @@ class Selection(Experiment[Pool]):
         }
 
         def rows(results: SelectionResults) -> list[Row]:
-            return [
+            measured = [
                 {**words, "fit_seconds": one.fit_seconds, **results.row(one.word, self.seed)}
                 for one in taking_part
+                if one.word not in results.failures
             ]
+            failed = [
+                {**words, "strategy": word, "setting": results.setting, "failure": reason}
+                for word, reason in results.failures.items()
+            ]
+            return measured + failed
 
         kinds: dict[str, list[SelectionResults]] = {}
         for setting, planes in settings.items():
-            results = self._measure_setting(pool, taking_part, setting, rounds_of(planes, self.queries))
+            rounds = rounds_of(planes, self.queries)
+            results = self._measure_setting(pool, taking_part, setting, rounds, failures)
+            failures = results.failures
             kinds.setdefault("all sessions" if planes[0].session >= 0 else "all single", []).append(results)
             yield rows(results)
         for kind, parts in kinds.items():
@@ -158,33 +176,48 @@ class Selection(Experiment[Pool]):
                 yield rows(SelectionResults.joined(kind, parts))
 
     def _measure_setting(
-        self, pool: Pool, taking_part: Sequence[Contender], setting: str, rounds: Sequence[Round]
+        self,
+        pool: Pool,
+        taking_part: Sequence[Contender],
+        setting: str,
+        rounds: Sequence[Round],
+        failures: Mapping[str, str],
     ) -> SelectionResults:
+        """Measure one setting with the strategies that are not in `failures`.
+
+        The failures of the result are `failures` and the failures in this setting.
+        """
         rng = np.random.default_rng(self.seed)
         subsample = EqualTimeSubsample(pool, self.seed, self.threads)
         results = SelectionResults(
-            setting, subsample, judged={contender.word: [] for contender in taking_part}
+            setting,
+            subsample,
+            judged={contender.word: [] for contender in taking_part},
+            failures=dict(failures),
         )
         with click.progressbar(rounds, label=f"{setting}, {len(pool):,} items", show_pos=True) as bar:
             for plane, before in bar:
                 results.sessions.append(plane.session)
-                memories: list[tuple[object, float]] = [(None, 0.0)] * len(taking_part)
+                memories: dict[str, tuple[object, float]] = {}
                 if before is not None and not self.cold:
-                    memories = [contender.remember(before) for contender in taking_part]
+                    for contender in _going(taking_part, results.failures):
+                        with noting_failure(contender.word, results.failures):
+                            memories[contender.word] = contender.remember(before)
                 answers = {}
                 for place in rng.permutation(len(taking_part) + 1).tolist():
                     if place == len(taking_part):
                         subsample.time(plane.hyperplane)
-                    else:
-                        answers[place] = taking_part[place].answer(plane, memories[place][0])
+                    for contender in _going(taking_part[place : place + 1], results.failures):
+                        with noting_failure(contender.word, results.failures):
+                            memory, _ = memories.setdefault(contender.word, (None, 0.0))
+                            answers[contender.word] = contender.answer(plane, memory)
                 truth = BruteForce(pool, plane.hyperplane, exclude=plane.labeled)
                 subsample.rank(truth.margins)
-                for place, contender in enumerate(taking_part):
-                    item = answers[place].item
-                    margin = float(margins_of(pool.rows_of([item]), plane.hyperplane)[0])
-                    results.judged[contender.word].append(
-                        Judged(answers[place], memories[place][1], margin, truth.rank(item))
-                    )
+                for word, answer in answers.items():
+                    with noting_failure(word, results.failures):
+                        margin = float(margins_of(pool.rows_of([answer.item]), plane.hyperplane)[0])
+                        judged = Judged(answer, memories[word][1], margin, truth.rank(answer.item))
+                        results.judged[word].append(judged)
         return results
 
     def show(self, rows: Sequence[Row]) -> None:
@@ -196,12 +229,15 @@ class Selection(Experiment[Pool]):
             f"{', cold' if first['cold'] else ''}, "
             f"{counted(first['threads'], 'BLAS thread')}."
         )
-        show_table(HEAD, [_cells(row) for row in sorted(rows, key=lambda row: -row["median_ms"])])
+        measured = [row for row in rows if "failure" not in row]
+        show_table(HEAD, [_cells(row) for row in sorted(measured, key=lambda row: -row["median_ms"])])
+        for row in rows[len(measured) :]:
+            click.echo(f"{row['strategy']} failed: {row['failure']}.")
         scan = next(row for row in rows if row["strategy"] == REFERENCE)
         show_disturbance(scan["cpu_ms_per_round"] / scan["median_ms"])
 
     def conclude(self, rows: Sequence[Row]) -> None:
-        """Explain the columns, and draw the requested plots."""
+        """Explain the columns, and draw the requested plots; exit with status 1 if a strategy failed."""
         click.echo(
             "\nms: median time of one selection. of scan: ratio to the exhaustive scan in the same run. CPU "
             "ms: processor time, including what a session remembers. rank: number of items nearer than the "
@@ -209,20 +245,34 @@ class Selection(Experiment[Pool]):
             "nearest of the random rows that can be scored in that time. ratio: of (rank + 1) to theirs, "
             "geometric mean and 95 % interval."
         )
+        measured = [row for row in rows if "failure" not in row]
         if self.figure is not None:
-            draw(rows, self.figure)
+            draw(measured, self.figure)
         if self.boxes is not None:
-            draw_boxes(rows, self.boxes)
+            draw_boxes(measured, self.boxes)
+        if len(measured) < len(rows):
+            raise click.exceptions.Exit(1)
 
 
-def _warm_up(pool: Pool, taking_part: Sequence[Contender], planes: Sequence[Plane]) -> None:
-    """Compile kernels, and map the pool and the indexes into this process."""
+def _going(taking_part: Sequence[Contender], failures: Mapping[str, str]) -> list[Contender]:
+    """Return the contenders that have not failed."""
+    return [contender for contender in taking_part if contender.word not in failures]
+
+
+def _warm_up(
+    pool: Pool, taking_part: Sequence[Contender], planes: Sequence[Plane], failures: dict[str, str]
+) -> None:
+    """Compile kernels, and map the pool and the indexes into this process.
+
+    If a strategy fails, add the reason to `failures`.
+    """
     for plane in planes:
         pool.scores(plane.hyperplane)
-        for contender in taking_part:
-            memory, _ = contender.remember(plane.hyperplane)
-            contender.answer(plane, None)
-            contender.answer(plane, memory)
+        for contender in _going(taking_part, failures):
+            with noting_failure(contender.word, failures):
+                memory, _ = contender.remember(plane.hyperplane)
+                contender.answer(plane, None)
+                contender.answer(plane, memory)
 
 
 def _cells(row: Row) -> tuple[str, ...]:

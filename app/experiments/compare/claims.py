@@ -6,8 +6,8 @@ of these methods. A sceptic adds a claim: that hashing beats a random subsample 
 A claim consists of statements. Each statement says that a measured number is above a threshold. A statement
 holds if the whole 95 % interval of the number is above the threshold. It does not hold if the whole interval
 is below, and it is undecided otherwise. A claim holds if all its statements hold. It does not hold if one of
-them does not hold, and it is undecided otherwise. With fewer than three classes, or runs of the only class,
-there are no intervals: there is too little to judge.
+them does not hold, and it is undecided otherwise. Intervals need at least three classes, or three runs if
+there is only one class. Without intervals, there is too little data for a verdict.
 
 References
 ----------
@@ -24,6 +24,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
+from closecall.app.display.phrases import counted
 from closecall.app.display.strategy_labels import label_of, name_of
 from closecall.app.experiments.compare.peers import PEERS
 from closecall.app.experiments.compare.results import RaceResults
@@ -50,7 +51,7 @@ SOURCES = {
     "": f"{PAPER}.",
     "-weighted": f"{PAPER} for the published methods; here of our weighted form.",
 }
-"""Whose claims these are, by the suffix of the strategies' names."""
+"""Sentence that says who made a claim, by the suffix of the strategies' names."""
 
 SCEPTIC = "A sceptic’s question, not a paper’s claim."
 
@@ -89,7 +90,7 @@ class Statement:
 
     @property
     def verdict(self) -> Verdict:
-        """Verdict according to the interval; without an interval, there were too few races to judge."""
+        """Verdict according to the interval. Without an interval, there is too little data for a verdict."""
         low, high = self.measured.low, self.measured.high
         if low is None or high is None:
             return Verdict.TOO_FEW
@@ -153,7 +154,7 @@ class Measures:
         ]
 
     def gain(self, name: str) -> Floats:
-        """Return the mean over rounds of AUROC minus its value in round 0, in points; shape (n_units,)."""
+        """Return the increase in AUROC since round 0, in points, averaged over rounds; shape (n_units,)."""
         return self.results.of(self.results.mean_gain, name)
 
     def last_gain(self, name: str) -> Floats:
@@ -173,7 +174,7 @@ class Measures:
         """Return the increase in AUROC since round 0, in points, averaged over time; shape (n_units,).
 
         In a race, the average is over the same time span for all strategies. The span ends when the quickest
-        strategy has all its labels. Time includes selection and labeling.
+        strategy has all its labels. The time is that of selection and labeling.
         """
         gain = self.results.of(self.results.gain, name)
         return np.array(
@@ -184,9 +185,9 @@ class Measures:
         )
 
     def spent(self, name: str) -> Floats:
-        """Return the total seconds of selection and labeling up to each round.
+        """Return, for each round, the total seconds of selection and labeling until its end.
 
-        The shape is (n_units, iterations + 1); round 0 is at 0 s.
+        The shape is (n_units, iterations + 1); round 0 ends at 0 s.
         """
         seconds = self.results.of(self.results.select_seconds, name) + self.label_seconds
         return np.pad(np.cumsum(seconds, axis=1), ((0, 0), (1, 0)))
@@ -266,9 +267,9 @@ def claims(measures: Measures) -> list[Claim]:
 
 
 def lane_label(word: str) -> str:
-    """Return the display name of what `word` names: another library, or a strategy.
+    """Return the display name of a strategy or of another library.
 
-    `word` may contain parameters of the strategy, as "name:parameters"; the display name then includes them.
+    If `word` has parameters of the strategy, as "name:parameters", the display name includes the parameters.
     """
     if word in PEERS:
         return PEERS[word].distribution.removesuffix("-python")
@@ -326,7 +327,7 @@ def _ends_above_random(
 ) -> Claim:
     return Claim(
         f"{called} is ahead of random labels in the end.",
-        f"Improvement in AUROC after {measures.results.plan.iterations} labels, race by race.",
+        f"Improvement in AUROC after {counted(measures.results.plan.iterations, 'label')}, race by race.",
         _above(measures, measures.last_gain, random, active),
         source,
     )
@@ -335,7 +336,7 @@ def _ends_above_random(
 def _above(
     measures: Measures, of: Callable[[str], Floats], base: str, others: Sequence[str]
 ) -> tuple[Statement, ...]:
-    """Return, for each of the strategies `others`, the statement that its measure is above that of `base`."""
+    """Return a statement for each of the strategies `others`: its measure is above the measure of `base`."""
     found = [(name, measures.difference(of, name, base)) for name in others]
     return tuple(
         Statement(f"{lane_label(name)} against {lane_label(base).lower()}: {points(more)}", more, 0.0)
@@ -409,11 +410,13 @@ def _best_in_time(
 def _sceptic(measures: Measures, hashes: Sequence[str], subsamples: Sequence[str], called: str) -> Claim:
     """Compare each hashing strategy with a random subsample that takes about as long.
 
-    The rival is the smallest subsample that takes at least as long as hashing. A strategy that beats a slower
-    subsample would also beat one of equal time. If all subsamples are faster, the rival is the largest one.
+    A hashing strategy is compared with the smallest subsample that takes at least as long. If the strategy
+    beats a slower subsample, it would also beat a subsample of equal time. If all subsamples are faster, the
+    strategy is compared with the largest subsample.
     """
     statements = []
-    sizes = {name: strategy_from(name).params()["n_scored"] for name in subsamples}
+    most = len(measures.results.pool)
+    sizes = {name: min(most, strategy_from(name).params()["n_scored"]) for name in subsamples}
     for name in hashes:
         longer = [
             other for other in subsamples if measures.difference(measures.log_seconds, other, name).mean >= 0

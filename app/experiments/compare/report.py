@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from closecall.app.display.thumbnails import data_url
 from closecall.app.experiments.compare.claims import (
     EXHAUSTIVE,
     RANDOM,
+    SCEPTIC,
     Claim,
     Measures,
     Verdict,
@@ -29,18 +30,12 @@ from closecall.app.experiments.compare.page import REPORT, drawing, write_page
 from closecall.app.experiments.compare.results import machine, versions
 from closecall.app.experiments.compare.statistics import LEAST, Interval, holm, signed_rank
 from closecall.core.errors import InputError
+from closecall.core.simulation.drawing import MOST_CLASSES, SEEN_CLASSES, ItemsByClass
 from closecall.core.sources.texts import Texts
 
-CAPTIONS = {
-    "learning": "Improvement in AUROC on the held-out items with each label chosen, the mean over classes "
-    "and runs (figures 1a and 2a of the paper). The table above and the next figure show the intervals.",
-    "above-random": "How much more each strategy gains than random labels, the mean over all rounds, race by "
-    "race; bars are 95\N{NO-BREAK SPACE}% intervals.",
-    "times": "Selection times, the dotted line being the full scan’s median, and |wᵀx| of what was selected "
-    "(figures 1b, 1c, 2b, 2c and 4): quartiles, median, and whiskers from the 5th to the 95th percentile of "
-    "all rounds and races.",
-    "spent": "Improvement in AUROC with the time spent on selection and labeling (figure 3b).",
-}
+_PAPER = (
+    "the paper on H-Hash and EH-Hash (P. Jain, S. Vijayanarasimhan, K. Grauman, NIPS\N{NO-BREAK SPACE}2010)"
+)
 
 _MARKS = {
     Verdict.HOLDS: "holds",
@@ -72,19 +67,25 @@ def write_report(measures: Measures, figures: dict[str, Path], out: Path) -> Pat
         out / REPORT,
         headline=headline(measures, found),
         facts=_facts(measures),
+        has_intervals=_n_means(measures) >= LEAST,
+        about_claims=_about_claims(measures, found),
         about_intervals=_about_intervals(measures),
         claims=[_claim(claim) for claim in found],
         rows=[_row(measures, name) for name in results.names],
         figures=[
-            drawing(figures[name], name, caption) for name, caption in CAPTIONS.items() if name in figures
+            drawing(figures[name], name, caption)
+            for name, caption in _captions(measures, figures).items()
+            if name in figures
         ],
         picked=_picked(measures),
-        n_picked=FIRST_CHOSEN,
+        n_picked=min(FIRST_CHOSEN, plan.iterations),
         picked_class=pool.classes[results.units[0].positive],
         pairs=_pairs(measures),
         pair_names=[lane_label(name) for name in measures.whole[:-1]],
         n_units=len(results.units),
-        first=plan.first,
+        n_strategies=len(results.names),
+        about_pairs=_about_pairs(measures),
+        begins_with=_begins_with(measures),
         noise=f", and is wrong for {percent(f'{100 * plan.noise:g}')} of the items" if plan.noise else "",
         details=_details(measures),
     )
@@ -97,7 +98,7 @@ def headline(measures: Measures, found: Sequence[Claim]) -> str:
     if not measures.whole:
         return "No strategy ran to the end."
     if not bases or not others:
-        return f"{len(measures.whole)} query strategies compared."
+        return f"{_count(len(measures.whole), 'query strategy', 'query strategies')} compared."
     gains = {name: measures.difference(measures.gain, name, bases[0]) for name in others}
     best = max(gains, key=lambda name: gains[name].mean)
     low, mean = gains[best].low, gains[best].mean
@@ -130,9 +131,10 @@ def _facts(measures: Measures) -> str:
     results = measures.results
     plan, pool = results.plan, results.pool
     weight = ", balanced" if plan.class_weight else ""
+    each = " of each" if len(plan.classes) > 1 else ""
     return (
         f"{pool.title}: {len(pool):,} items × {pool.n_features:,} features, {len(pool.held_out):,} held out; "
-        f"{_count(len(plan.classes), 'class', 'classes')}, {_count(plan.runs, 'run')} of each, "
+        f"{_count(len(plan.classes), 'class', 'classes')}, {_count(plan.runs, 'run')}{each}, "
         f"{_count(plan.iterations, 'label')} chosen one by one, C = {plan.C:g}{weight}."
     )
 
@@ -141,9 +143,92 @@ def _count(n: int, one: str, many: str | None = None) -> str:
     return f"{n:,} {one if n == 1 else many or one + 's'}"
 
 
-def _about_intervals(measures: Measures) -> str:
+def _captions(measures: Measures, figures: Collection[str]) -> dict[str, str]:
+    """Return the caption of each figure; `figures` has the names of the figures that were drawn."""
+    results, has_intervals = measures.results, _n_means(measures) >= LEAST
+    plan = results.plan
+    several = (len(plan.classes) > 1, "classes"), (plan.runs > 1, "runs")
+    over = " and ".join(words for are_several, words in several if are_several)
+    mean = f", the mean over {over}" if over else ""
+    shown = "table above and the next figure show" if "above-random" in figures else "table above shows"
+    with_intervals = f" The {shown} the intervals." if has_intervals else ""
+    bars = f"; bars are {percent('95')} intervals" if has_intervals else ""
+    scans = [name for name in results.names if name_of(name) == EXHAUSTIVE]
+    has_scan = any(np.isfinite(results.of(results.margin, name)).any() for name in scans)
+    dotted = ", the dotted line being the full scan’s median" if has_scan else ""
+    races = " and races" if len(results.units) > 1 else ""
+    return {
+        "learning": f"Improvement in AUROC on the held-out items with each label chosen{mean} (the H-Hash "
+        f"paper’s figures 1a and 2a).{with_intervals}",
+        "above-random": "How much more each strategy gains than random labels, the mean over all rounds, "
+        f"race by race{bars}.",
+        "times": f"Selection times{dotted}, and |wᵀx| of what was selected (that paper’s figures 1b, 1c, 2b, "
+        "2c and 4): quartiles, median, and whiskers from the 5th to the 95th percentile of all "
+        f"rounds{races}.",
+        "spent": "Improvement in AUROC with the time spent on selection and labeling (its figure 3b).",
+    }
+
+
+def _about_claims(measures: Measures, found: Sequence[Claim]) -> str:
+    """Return sentences that say whose claims these are, and when they hold; "" without claims."""
+    if not found:
+        return ""
+    of_sceptic = [claim.source == SCEPTIC for claim in found]
+    whose = [
+        *([] if all(of_sceptic) else [f"claims of {_PAPER}"]),
+        *(["a sceptic’s question"] if any(of_sceptic) else []),
+    ]
+    known = "; below each claim stands whose it is" if len(whose) > 1 else ""
+    classes = "these classes" if len(measures.results.plan.classes) > 1 else "this class"
+    sentences = [
+        f"Judged here: {', and '.join(whose)}{known}. The verdicts are about this pool and {classes}."
+    ]
+    if _n_means(measures) >= LEAST:
+        sentences.append(
+            f"A statement holds if its whole {percent('95')} interval supports it, does not hold if the "
+            "whole interval contradicts it, and is undecided otherwise. A claim holds if all its "
+            "statements do."
+        )
+    return " ".join(sentences)
+
+
+def _about_pairs(measures: Measures) -> str:
+    """Return sentences about the table of pairs."""
+    plan, n_units = measures.results.plan, len(measures.results.units)
+    more = "How many points more the row’s strategy gains than the column’s, the mean over all rounds"
+    if n_units == 1:
+        return f"{more}."
+    holm = ", adjusted by Holm for all pairs" if len(measures.whole) > 2 else ""
+    sentences = [f"{more}; below it p of Wilcoxon’s signed-rank test over the {n_units} races{holm}."]
+    if len(plan.classes) > 1 and plan.runs > 1:
+        intervals = "; the intervals above are not" if _n_means(measures) >= LEAST else ""
+        sentences.append(
+            "Races of one class resemble each other, so these p are smaller than they would be for as many "
+            f"classes{intervals}."
+        )
+    return " ".join(sentences)
+
+
+def _begins_with(measures: Measures) -> str:
+    """Return a description of the labels that a race begins with."""
+    results = measures.results
+    first, n_classes = results.plan.first, len(ItemsByClass(results.pool, results.plan.first).classes)
+    drawn = ""
+    if n_classes > MOST_CLASSES:
+        n_classes, drawn = SEEN_CLASSES, f", the one to learn and {SEEN_CLASSES - 1} others drawn at random"
+    each = ", drawn separately for each race" if len(results.units) > 1 else ""
+    same = ", the same for all strategies" if len(results.names) > 1 else ""
+    return f"{_count(first, 'right label')} of each of {n_classes} classes{drawn}{each}{same}"
+
+
+def _n_means(measures: Measures) -> int:
+    """Return the number of values behind an interval: class means, or runs if there is only one class."""
     plan = measures.results.plan
-    n_means = len(plan.classes) if len(plan.classes) > 1 else plan.runs
+    return len(plan.classes) if len(plan.classes) > 1 else plan.runs
+
+
+def _about_intervals(measures: Measures) -> str:
+    plan, n_means = measures.results.plan, _n_means(measures)
     if 1 < n_means < LEAST:
         kind = "classes" if len(plan.classes) > 1 else "runs of the one class"
         return f"There are only {n_means} {kind}, too few to judge: intervals need at least {LEAST}."
@@ -259,8 +344,8 @@ def _first_words(text: str) -> str:
 def _pairs(measures: Measures) -> list[dict[str, Any]]:
     """Return a table of the mean difference in gain for each pair of strategies.
 
-    A row has the differences between one strategy and each earlier one. The p-values are from Wilcoxon's
-    signed-rank test over races, adjusted by Holm's method.
+    The row of a strategy has the differences between this strategy and each strategy before it. The p-values
+    are from Wilcoxon's signed-rank test over races, adjusted by Holm's method.
     """
     names = measures.whole
     pairs = list(combinations(range(len(names)), 2))

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.3
 
 Told = Callable[[int, int], None]
-"""Progress callback; its arguments are the numbers of rounds and units finished since `run_units` began."""
+"""Progress callback. Its arguments are the number of rounds begun and the number of units finished."""
 
 
 def run_units(plan: RacePlan, units: Sequence[RaceUnit], out: Path, n_workers: int, told: Told) -> None:
@@ -124,10 +124,19 @@ class _Worker:
                 self.pool = self.plan.open_pool()
                 self.items = ItemsByClass(self.pool, self.plan.first)
                 self.lanes = open_lanes(self.plan, self.pool, self.out)
-            race = Race(self.pool, self.lanes, self.plan.course(unit), items=self.items)
-            table = run_unit(self.plan, unit, race, self.n_workers, self._goes_on)
+                self._warm_up(unit)
+            table = run_unit(self.plan, unit, self._race(unit), self.n_workers, self._goes_on)
         if table is not None:
             write_table(self.out / UNITS / unit.file, table)
+
+    def _race(self, unit: RaceUnit) -> Race:
+        assert self.pool is not None
+        assert self.lanes is not None
+        return Race(self.pool, self.lanes, self.plan.course(unit), items=self.items)
+
+    def _warm_up(self, unit: RaceUnit) -> None:
+        """Run a round that is not recorded, to compile kernels and read the indexes into memory."""
+        self._race(unit).step()
 
     def _goes_on(self) -> bool:
         with self.rounds.get_lock():

@@ -12,7 +12,12 @@ import click
 from closecall.app.experiments.compare.folder import begun, time_left
 from closecall.app.experiments.compare.similar.figures import draw_figures
 from closecall.app.experiments.compare.similar.names import lane_label
-from closecall.app.experiments.compare.similar.plan import FamilyUnit, SimilarityPlan
+from closecall.app.experiments.compare.similar.plan import (
+    MOST_SEARCHED,
+    MOST_TIMED,
+    FamilyUnit,
+    SimilarityPlan,
+)
 from closecall.app.experiments.compare.similar.report import write_report
 from closecall.app.experiments.compare.similar.results import (
     Lane,
@@ -24,9 +29,6 @@ from closecall.core.errors import InputError
 from closecall.core.experiment.similarity import Truths, measure_family
 from closecall.core.numerics.blas import one_thread
 from closecall.core.pool.pool import Pool
-
-SEARCHED, TIMED = 200, 25
-"""Maximum numbers of queries: for the search structures, and for timing the exact scan query by query."""
 
 
 def run_comparison(folder: Path | None, out: Path, **words: Any) -> None:
@@ -61,7 +63,7 @@ def run_comparison(folder: Path | None, out: Path, **words: Any) -> None:
 def _measure(plan: SimilarityPlan, pool: Pool, units: list[FamilyUnit], out: Path) -> None:
     """Measure the units one after the other, and write the results of each as soon as it is finished."""
     queries, choosing = plan.queries_of(pool)
-    truths = Truths(pool, queries, plan.neighbours, TIMED)
+    truths = Truths(pool, queries, plan.neighbours, MOST_TIMED)
     draws = {unit.draw: plan.draw(unit.draw, pool, choosing) for unit in units}
     start = perf_counter()
     for done, unit in enumerate(units, 1):
@@ -72,7 +74,7 @@ def _measure(plan: SimilarityPlan, pool: Pool, units: list[FamilyUnit], out: Pat
             truths,
             bits=plan.bits,
             retrieved=plan.retrieved(len(pool)),
-            n_searched=SEARCHED,
+            n_searched=MOST_SEARCHED,
             told=partial(_print_form, unit.family),
         )
         write_unit(out, unit, measured)

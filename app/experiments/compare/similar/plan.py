@@ -20,6 +20,9 @@ from closecall.core.mercer import kernel_from
 from closecall.core.mercer.kernel import ChiSquared, Cosine
 from closecall.core.pool.pool import Pool
 
+MOST_SEARCHED, MOST_TIMED = 200, 25
+"""Maximum number of queries for search structures, and for the timing of codes and of the exact scan."""
+
 
 class FamilyUnit(NamedTuple):
     """The smallest unit of work: one family in one draw, in all its forms and code lengths."""
@@ -79,7 +82,7 @@ class SimilarityPlan(Plan[FamilyUnit]):
     def of(cls, pool: Pool, *, families: Sequence[str], bits: Sequence[int], **words: Any) -> Self:
         """Make the plan from the pool and the options of the command.
 
-        If no family is named, the plan has all families. `bits` may be in any order. Without a kernel, it is
+        If no family is named, the plan has all families. `bits` may be in any order. The default kernel is
         χ², or the cosine if the pool has negative features.
 
         Raises

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from closecall.app.display.phrases import counted
 from closecall.app.display.strategy_labels import FAMILY_LABELS
 from closecall.app.experiments.compare.claims import figure, percent
 from closecall.app.experiments.compare.page import REPORT, drawing, write_page
 from closecall.app.experiments.compare.results import machine, versions
 from closecall.app.experiments.compare.similar.looks import look_of, outline
 from closecall.app.experiments.compare.similar.names import STRUCTURES, lane_label, lessons, yardstick_label
-from closecall.app.experiments.compare.similar.results import Lane, SimilarityResults
-from closecall.core.experiment.families import FITTED_TO, lesson_of
-from closecall.core.experiment.similarity import SEARCHED, WANTED
+from closecall.app.experiments.compare.similar.plan import MOST_SEARCHED, MOST_TIMED
+from closecall.app.experiments.compare.similar.results import Floats, Lane, SimilarityResults
+from closecall.app.experiments.compare.statistics import LEAST, Interval, interval
+from closecall.core.experiment.families import FITTED_TO, Lesson, lesson_of
+from closecall.core.experiment.similarity import TIMED_ROWS, WANTED
+from closecall.core.hashing import MetricLSH
 
 GOOD = 0.8
 """Recall@10 that counts as good.
@@ -42,6 +47,7 @@ def write_report(results: SimilarityResults, figures: dict[str, Path], out: Path
         "similar/report.html",
         out / REPORT,
         headline=headline(results),
+        rivals=_rivals(results),
         facts=_facts(results),
         rows=[_row(results, lane) for lane in results.lanes],
         refused=[
@@ -60,51 +66,101 @@ def write_report(results: SimilarityResults, figures: dict[str, Path], out: Path
         good=100 * GOOD,
         wanted=WANTED,
         draws=plan.draws,
-        queries=plan.queries,
-        fitted_to=min(FITTED_TO, len(results.pool)),
+        about_building=_about_building(results),
+        about_queries=_about_queries(results),
+        about_fitting=_about_fitting(results),
         has_classes=results.has_classes,
         details=_details(results),
     )
 
 
 def headline(results: SimilarityResults) -> str:
-    """Return the main result in one sentence: the best family, and how many others may be as good."""
-    bits, R = max(results.plan.bits), results.first
-    found = {lane: results.mean(lane, "nearest", bits=bits, retrieved=R) for lane in results.lanes}
-    known = {lane: value for lane, value in found.items() if value is not None}
-    if not known:
+    """Return the main result in one sentence: the best family, and how many other families may be as good."""
+    if not results.nearest:
         return "No family could be measured with the longest codes."
-    best = max(known, key=lambda lane: known[lane])
-    n_near = sum(known[best] - value < _chance(results, known[best]) for value in known.values()) - 1
-    others = f"; {n_near} other{'s' * (n_near > 1)} may be as good" if n_near else ""
+    best, R = best_of(results), results.first
+    nearest = f"the nearest of {len(results.pool):,} items"
+    recall, are_few = results.nearest[best].mean(), results.plan.queries < LEAST
+    if recall == 0 or not (are_few or _beats_chance(results, best)):
+        return f"No family clearly finds {nearest} more often than {counted(R, 'random item')} would."
+    if are_few:
+        others = "; there are too few queries to judge the others" if len(results.nearest) > 1 else ""
+    else:
+        n_near = len(rivals_of(results, best))
+        others = f"; {n_near} other{'s' * (n_near > 1)} may be as good" if n_near else ""
     among = "first" if R == 1 else f"among the first {R:,}"
     return (
-        f"{lane_label(best)}{',' if best.form else ''} finds the nearest of {len(results.pool):,} items most "
-        f"often: {among} for {percent(f'{100 * known[best]:.0f}')} of the queries{others}."
+        f"{lane_label(best)}{',' if best.form else ''} finds {nearest} most often: {among} for "
+        f"{percent(f'{100 * recall:.0f}')} of the queries{others}."
     )
 
 
-def _chance(results: SimilarityResults, recall: float) -> float:
-    """Return twice the standard error of the difference between two recalls, both approximately `recall`."""
-    n = results.plan.queries
-    return 2 * float(np.sqrt(2 * max(recall * (1 - recall), 1 / n) / n))
+def best_of(results: SimilarityResults) -> Lane:
+    """Return the family and form with the highest recall@R of the longest codes."""
+    return max(results.nearest, key=lambda lane: float(results.nearest[lane].mean()))
+
+
+def rivals_of(results: SimilarityResults, best: Lane) -> list[Lane]:
+    """Return the families that may be as good as the best one.
+
+    Such a family meets two conditions. The 95 % interval of its difference to the best family, paired by
+    query, contains 0. The family itself finds the nearest item clearly more often than random items would.
+    Return an empty list if even the best family is not clearly better than random items, or if there are too
+    few queries for intervals.
+    """
+    if not _beats_chance(results, best):
+        return []
+    ahead = {
+        lane: _over_queries(results.nearest[best] - results.nearest[lane]).low
+        for lane in results.lanes
+        if lane in results.nearest and lane != best and _beats_chance(results, lane)
+    }
+    return [lane for lane, low in ahead.items() if low is not None and low <= 0]
+
+
+def _rivals(results: SimilarityResults) -> str:
+    """Return sentences about the families that may be as good as the best family; "" if there are none."""
+    if not results.nearest or not (rivals := rivals_of(results, best := best_of(results))):
+        return ""
+    means = ", means over draws" if results.plan.draws > 1 else ""
+    return (
+        f"May be as good as {lane_label(best)}: {'; '.join(map(lane_label, rivals))}. Their difference in "
+        f"the first column, paired by query (Student’s t{means}), has a {percent('95')} interval that "
+        f"contains 0, and their own interval is above {_by_chance(results)}, what random items would find."
+    )
+
+
+def _by_chance(results: SimilarityResults) -> str:
+    """Return R as a share of the pool, which is the recall@R of random items."""
+    return percent(f"{100 * results.first / len(results.pool):.2g}")
+
+
+def _beats_chance(results: SimilarityResults, lane: Lane) -> bool:
+    """Return whether the whole interval of a family's recall@R is above the recall of R random items."""
+    low = _over_queries(results.nearest[lane]).low
+    return low is not None and low > results.first / len(results.pool)
+
+
+def _over_queries(values: Floats) -> Interval:
+    return interval(values, np.zeros(len(values)))
 
 
 def _captions(results: SimilarityResults) -> dict[str, str]:
     """Return the caption of each figure."""
-    R, share = results.first, percent(f"{100 * results.plan.share:g}")
+    R, limits = results.first, results.limits
+    least, most = (percent(f"{100 * share:.3g}") for share in (limits[0], limits[-1]))
+    limited = f"limits from {least} to {most}" if len(limits) > 1 else f"a limit of {most}"
     own = "Each family is held to the neighbours that it looks for"
     return {
         "bits": f"Against the length of the code: how often the nearest item is among the {R:,} whose codes "
-        f"differ least ({share} of the pool), and how many of the {results.plan.neighbours} nearest are "
-        f"among {results.told:,} (the survey’s figure 11 b). {own}.",
+        f"differ least ({_by_chance(results)} of the pool), and how many of the {results.plan.neighbours} "
+        f"nearest are among {results.told:,} (the survey’s figure 11 b). {own}.",
         "retrieved": f"How many of the {results.plan.neighbours} true neighbours are among the items whose "
         f"codes differ least, against how many these are (the survey’s figure 11 a). {own}.",
         "angle": "The same with one yardstick for all: the nearest by the angle between the features.",
         "precision": "How many of the items whose codes differ least are of the query’s class.",
         "structures": f"Recall@{WANTED} of the exact neighbours against the share of the pool whose features "
-        f"were read, from {percent(f'{100 * SEARCHED[0]:g}')} to {percent(f'{100 * SEARCHED[-1]:g}')}, by "
-        "the structure that proposes them.",
+        f"were read, with {limited}, by the structure that proposes them.",
         "times": "The same recall against the time of a whole query, over that of the exact scan by the same "
         "yardstick.",
     }
@@ -112,12 +168,95 @@ def _captions(results: SimilarityResults) -> dict[str, str]:
 
 def _facts(results: SimilarityResults) -> str:
     plan, pool = results.plan, results.pool
-    draws = "1 draw" if plan.draws == 1 else f"{plan.draws} draws"
-    return (
-        f"{pool.title}: {len(pool):,} items × {pool.n_features:,} features; {plan.queries:,} held-out "
-        f"queries; {draws} of vectors and landmarks; kernel {plan.kernel}, {plan.landmarks:,} landmarks; "
-        f"at most {plan.labels:,} labels, the same for every family that learns from them."
-    )
+    facts = [
+        f"{pool.title}: {len(pool):,} items × {pool.n_features:,} features",
+        "1 held-out query" if plan.queries == 1 else f"{plan.queries:,} held-out queries",
+        f"{counted(plan.draws, 'draw')} of everything random",
+    ]
+    if _is_kernelized(results):
+        facts.append(f"kernel {plan.kernel}, {plan.landmarks:,} landmarks")
+    if learned := _learned(results):
+        same = ", the same for every family that learns from them" if len(learned) > 1 else ""
+        facts.append(f"at most {plan.labels:,} labels{same}")
+    return f"{'; '.join(facts)}."
+
+
+def _about_building(results: SimilarityResults) -> str:
+    """Return sentences about the time of building, and about the parameters that the table shows."""
+    chosen = [
+        *(("ranks", "scales") if _is_kernelized(results) else ()),
+        *(["γ"] if "gamma" in results.measures else []),
+    ]
+    left_out = [
+        *(["learning the metric"] if _learns_metric(results) else []),
+        *([f"choosing {_listed(chosen)}"] if chosen else []),
+    ]
+    estimated = f", estimated from the first {TIMED_ROWS:,} items" if len(results.pool) > TIMED_ROWS else ""
+    without = f", without {' and '.join(left_out)}" if left_out else ""
+    each = ", in each draw" if results.plan.draws > 1 else ""
+    sentences = [f"Building is fitting and hashing every item{estimated}{without}."]
+    if _is_kernelized(results) and each:
+        sentences.append("Ranks and scales are means over draws.")
+    if "γ" in chosen:
+        slack = "the slack of a learned metric or kernel"
+        sentences.append(f"Cross-validation chooses γ, {slack}{each}.")
+    return " ".join(sentences)
+
+
+def _about_queries(results: SimilarityResults) -> str:
+    """Return sentences about the queries."""
+    n = results.plan.queries
+    items = "is 1 held-out item" if n == 1 else f"are {n:,} held-out items"
+    sentences = [f"{'The query' if n == 1 else 'Queries'} {items}, not in the pool."]
+    if n > MOST_SEARCHED:
+        sentences.append(f"Search structures answer the first {MOST_SEARCHED}.")
+    if n > MOST_TIMED:
+        sentences.append(f"Searches by codes alone and exact scans are timed with the first {MOST_TIMED}.")
+    return " ".join(sentences)
+
+
+def _about_fitting(results: SimilarityResults) -> str:
+    """Return sentences about the rows that families are fitted to, and what families learn from the rows."""
+    n, n_fitted = len(results.pool), _n_fitted(results)
+    others = ", others in each draw" if results.plan.draws > 1 else ""
+    rows = f"{n_fitted:,} random items of the pool{others}" if n_fitted < n else f"all {n:,} items"
+    sentences = [f"A family is fitted to {rows}."]
+    if _is_kernelized(results):
+        sentences.append(
+            "Ranks and scales of kernelized hashing are chosen with as many other held-out items, by the "
+            "recall among the items that a family is fitted to."
+        )
+    if _learns_metric(results):
+        sentences.append("The learned metric is learned from the classes of such items.")
+    return " ".join(sentences)
+
+
+def _n_fitted(results: SimilarityResults) -> int:
+    return min(FITTED_TO, len(results.pool))
+
+
+def _is_kernelized(results: SimilarityResults) -> bool:
+    """Return whether kernelized LSH, the family that has a rank, was measured."""
+    return "rank" in results.measures
+
+
+def _learns_metric(results: SimilarityResults) -> bool:
+    return any(lane.family == MetricLSH.name for lane in results.lanes)
+
+
+def _learned(results: SimilarityResults) -> dict[str, Lesson]:
+    """Return the numbers of labels and pairs that each supervised family learns from."""
+    pool = results.pool
+    if not results.has_classes:
+        return {}
+    known = min(results.plan.labels, _n_fitted(results)), len(pool.classes)
+    learned = {lane.family: lesson_of(lane.family, *known, sparse=pool.is_sparse) for lane in results.lanes}
+    return {name: lesson for name, lesson in learned.items() if lesson is not None}
+
+
+def _listed(words: Sequence[str]) -> str:
+    """Return a list in words: "ranks, scales and γ"."""
+    return " and ".join([*([", ".join(words[:-1])] if len(words) > 1 else []), words[-1]])
 
 
 def _named(lane: Lane) -> dict[str, Any]:
@@ -156,12 +295,14 @@ def _row(results: SimilarityResults, lane: Lane) -> dict[str, Any]:
 
 
 def _chosen(results: SimilarityResults, lane: Lane, bits: int) -> str:
-    """Return the parameters that were chosen by the data, as text.
+    """Return the parameters that were chosen from the data, as text.
 
-    Rank and scale are means over draws. For γ, all chosen values are listed.
+    Rank and scale are means over draws. For γ, all chosen values are listed. If the plan has longer codes
+    than `bits`, the text begins with `bits`.
     """
     means = {name: results.mean(lane, name, bits=bits) for name in ("rank", "scale")}
-    parts = [f"{name} {value:g}" for name, value in means.items() if value is not None]
+    parts = [f"{bits} bits"] if bits < max(results.plan.bits) else []
+    parts += [f"{name} {value:g}" for name, value in means.items() if value is not None]
     gammas = [f"{gamma:g}" for gamma in np.unique(results.draws(lane, "gamma", bits=bits))]
     return ", ".join([*parts, *([f"γ {' and '.join(gammas)}"] if gammas else [])])
 
@@ -176,7 +317,10 @@ def _percent(results: SimilarityResults, lane: Lane, measure: str, bits: int, k:
 
 
 def _structures(results: SimilarityResults) -> list[dict[str, Any]]:
-    """Return the rows of the second table: the share that each structure must search for a good recall."""
+    """Return the rows of the second table.
+
+    A row has, for each structure, the share of the pool to search for a good recall.
+    """
     names = _searched(results)
     return [
         {**_named(lane), "cells": [_enough(results, lane, name) for name in names]} for lane in results.lanes
@@ -189,7 +333,7 @@ def _searched(results: SimilarityResults) -> list[str]:
 
 
 def _enough(results: SimilarityResults, lane: Lane, structure: str) -> tuple[str, str]:
-    """Return the least share of the pool to search for a recall of `GOOD`, and the time for it.
+    """Return the least share of the pool to search for a recall of `GOOD`, and the time of this search.
 
     If no measured share suffices, return a dash and the best recall.
     """
@@ -210,18 +354,14 @@ def _enough(results: SimilarityResults, lane: Lane, structure: str) -> tuple[str
 def _details(results: SimilarityResults) -> list[tuple[str, str]]:
     plan, pool, here = results.plan, results.pool, machine()
     names = ", ".join(STRUCTURES.get(name, name) for name in _searched(results))
-    known = min(plan.labels, FITTED_TO, len(pool)), len(pool.classes)
-    measured = dict.fromkeys(lane.family for lane in results.lanes)
-    learned = {name: lesson_of(name, *known, sparse=pool.is_sparse) for name in measured}
+    learned = _learned(results)
+    limits = ", ".join(f"{100 * share:.3g}" for share in results.limits)
     return [
         ("pool", f"{pool.title}, digest {pool.digest}"),
         ("families", ", ".join(plan.families)),
         ("bits", ", ".join(map(str, plan.bits))),
-        *([("labels", lessons(learned))] if results.has_classes and any(learned.values()) else []),
-        (
-            "structures",
-            f"{names}; searched {percent(', '.join(f'{100 * share:g}' for share in SEARCHED))} of the pool",
-        ),
+        *([("labels", lessons(learned))] if learned else []),
+        ("structures", f"{names}; at most {percent(limits)} of the pool ranked exactly"),
         ("seeds", ", ".join(str(plan.seed + draw) for draw in range(plan.draws))),
         ("machine", f"{here['processor']}, {here['cores']} cores, {here['system']}; one thread"),
         ("versions", ", ".join(f"{name} {number}" for name, number in versions().items())),

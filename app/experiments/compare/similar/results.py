@@ -16,13 +16,14 @@ from closecall.app.experiments.compare.plan import UNITS
 from closecall.app.experiments.compare.results import RESULTS, about, write_manifest
 from closecall.app.experiments.compare.similar.plan import FamilyUnit, SimilarityPlan
 from closecall.app.experiments.compare.unit import read_table, write_table
+from closecall.core.errors import InputError
 from closecall.core.experiment.similarity import Measured
 from closecall.core.pool.pool import Pool
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-YARDSTICKS, REFUSED = b"yardsticks", b"refused"
+YARDSTICKS, REFUSED, NEAREST = b"yardsticks", b"refused", b"nearest"
 """Metadata keys of a unit's table; their values are JSON. See `core.experiment.similarity.Measured`."""
 
 TIMES = ("seconds", "scan ratio", "build seconds", "fit seconds", "hash seconds", "query seconds")
@@ -67,7 +68,11 @@ def write_unit(out: Path, unit: FamilyUnit, measured: Measured) -> None:
     import pyarrow as pa
 
     rows = [{"family": unit.family, "draw": unit.draw, **one._asdict()} for one in measured.values]
-    metadata = {YARDSTICKS: json.dumps(measured.yardsticks), REFUSED: json.dumps(measured.refused)}
+    metadata = {
+        YARDSTICKS: json.dumps(measured.yardsticks),
+        REFUSED: json.dumps(measured.refused),
+        NEAREST: json.dumps(measured.nearest),
+    }
     table = pa.Table.from_pylist(rows, schema=schema()).replace_schema_metadata(metadata)
     write_table(out / UNITS / unit.file, table)
 
@@ -81,12 +86,15 @@ class SimilarityResults:
     plan : SimilarityPlan
     pool : Pool
     table : pyarrow.Table
-        All results, see `schema`.
+        All results; see `schema`.
     yardsticks : dict
         For each family and form, the name of the measure of similarity that defines the true neighbours.
     refused : dict
-        Reasons why a family, a form or a number of bits could not be measured. The keys are pairs of the
-        family and a description of the form or number of bits, "" for the whole family.
+        Reasons why a family, a form or a number of bits could not be measured. A key is a pair: the family,
+        and a description of the form or number of bits. The description is "" for the whole family.
+    nearest : dict of arrays of shape (n_queries,)
+        For each family and form that was measured with the longest codes: the recall@R of each query with
+        these codes, averaged over draws. R is `first`.
     """
 
     plan: SimilarityPlan
@@ -94,23 +102,36 @@ class SimilarityResults:
     table: pa.Table
     yardsticks: dict[Lane, str]
     refused: dict[tuple[str, str], str]
+    nearest: dict[Lane, Floats]
 
     @classmethod
     def read(cls, plan: SimilarityPlan, pool: Pool, out: Path) -> SimilarityResults:
-        """Read the results of all units from their files; for errors, see `compare.unit.read_table`."""
+        """Read the results of all units from their files.
+
+        Raises
+        ------
+        InputError
+            If a file is missing or damaged, or of another version.
+        """
         import pyarrow as pa
 
         tables = [read_table(out / UNITS / unit.file, schema()) for unit in plan.units]
         yardsticks: dict[Lane, str] = {}
         refused: dict[tuple[str, str], str] = {}
+        nearest: dict[Lane, list[list[float]]] = {}
         for unit, table in zip(plan.units, tables, strict=True):
             metadata = table.schema.metadata
+            if NEAREST not in metadata:
+                raise InputError(f"{out / UNITS / unit.file} is of another version: choose another folder")
             for form, word in json.loads(metadata[YARDSTICKS]).items():
                 yardsticks.setdefault(Lane(unit.family, form), word)
             for what, reason in json.loads(metadata[REFUSED]).items():
                 refused.setdefault((unit.family, what), reason)
+            for form, values in json.loads(metadata[NEAREST]).items():
+                nearest.setdefault(Lane(unit.family, form), []).append(values)
         table = pa.concat_tables([one.replace_schema_metadata(None) for one in tables])
-        return cls(plan, pool, table, yardsticks, refused)
+        means = {lane: np.mean(draws, axis=0) for lane, draws in nearest.items()}
+        return cls(plan, pool, table, yardsticks, refused, means)
 
     @property
     def lanes(self) -> list[Lane]:
@@ -121,7 +142,12 @@ class SimilarityResults:
     @property
     def has_classes(self) -> bool:
         """Whether the classes of queries and items are known."""
-        return "precision" in self.table["measure"].to_pylist()
+        return "precision" in self.measures
+
+    @cached_property
+    def measures(self) -> set[str]:
+        """Names of all measures in the table."""
+        return set(self.table["measure"].to_pylist())
 
     @property
     def first(self) -> int:
@@ -133,6 +159,12 @@ class SimilarityResults:
         """Number of retrieved rows in the report's table: about `TOLD_SHARE` times the number of rows."""
         n = len(self.pool)
         return min(self.plan.retrieved(n), key=lambda k: abs(k - TOLD_SHARE * n))
+
+    @property
+    def limits(self) -> list[float]:
+        """Shares of the pool that search structures may rank exactly, ascending."""
+        pairs = zip(self.table["structure"].to_pylist(), self.table["retrieved"].to_pylist(), strict=True)
+        return [k / len(self.pool) for k in sorted({k for structure, k in pairs if structure and k})]
 
     def draws(
         self,

@@ -103,6 +103,24 @@ def test_lsh_is_held_against_brute_force(digits):
     assert value(measured, "bytes", bits=70) == 16
 
 
+def test_the_time_of_fitting_has_no_compilation_in_it(signed, monkeypatch):
+    """The first fit of a process takes 100 s longer here, as if it compiled; each of the others takes 1 s."""
+    clock, costs, fitted = [0.0], [100], Draw.fitted
+
+    def tick():
+        clock[0] += 1e-6
+        return clock[0]
+
+    def slow_at_first(*words):
+        clock[0] += 1 + (costs.pop() if costs else 0)
+        return fitted(*words)
+
+    monkeypatch.setattr(similarity, "thread_time", tick)
+    monkeypatch.setattr(Draw, "fitted", slow_at_first)
+    measured = measure("lsh", signed)
+    assert [value(measured, "fit seconds", bits=bits) for bits in (16, 70)] == pytest.approx([1, 1], rel=1e-3)
+
+
 def test_kernelized_forms_are_held_to_their_kernel(digits):
     """Four of them, of the rank and scale that were chosen for this draw."""
     measured, chosen = measure("klsh", digits, bits=(32,)), draw(digits)

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from closecall.app.cli.main import main
+from closecall.core.errors import InputError
 from closecall.core.experiment.corpus import Corpus
 from closecall.core.experiment.planes import Plane, one_vs_all
 from closecall.core.linear.hyperplane import Hyperplane
@@ -185,6 +186,76 @@ def test_figures_are_those_of_brute_force(pool, third_nearest):
     assert row["recall_at_1"] == row["recall_at_1_low"] == 0
     assert row["margin_median"] == pytest.approx(np.median(margins), rel=1e-6)
     assert row["ratio_to_equal_rows"] == pytest.approx(3)
+
+
+class Failing(ThirdNearest):
+    """Fails where a test wants it, or selects no item of the pool."""
+
+    name = "failing"
+
+    def __init__(self, *, at="prepare", random_state=0):
+        super().__init__(random_state=random_state)
+        self.at = at
+
+    def prepare(self, *_):
+        if self.at == "prepare":
+            raise InputError("failing can't be prepared for this pool.")
+
+    def choose(self, query: Query) -> Choice:
+        if self.at == "memory":
+            raise MemoryError
+        if self.at == "item":
+            return Choice(np.array([-5]), np.zeros(1), scored=1)
+        if self.at == "first" or (self.at == "eighth" and len(self.asked) == 7):
+            raise RuntimeError("division\nby nothing")
+        return super().choose(query)
+
+
+@pytest.mark.parametrize(
+    ("at", "sentence"),
+    [
+        ("prepare", "failing can't be prepared for this pool"),
+        ("memory", "it ran out of memory"),
+        ("first", "RuntimeError: division by nothing"),
+        ("eighth", "RuntimeError: division by nothing"),  # the second after six to warm up
+    ],
+)
+def test_a_strategy_that_fails_leaves_the_others_to_be_measured(
+    pool, tmp_path, monkeypatch, third_nearest, at, sentence
+):
+    """Its row says why in one sentence, and the exit status is 1; a figure shows the others."""
+    monkeypatch.setitem(STRATEGIES, Failing.name, Failing)
+    word = f"failing:at={at}"
+    words = ("--queries", 4, "--strategy", word, "--strategy", "random", "--boxes", tmp_path / "boxes.svg")
+    result = run("select", "--pool", pool.path, "--json", tmp_path / "rows.json", *words)
+    assert result.exit_code == 1, result.output
+    assert isinstance(result.exception, SystemExit)
+    assert f"{word} failed: {sentence}." in result.output.splitlines()
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    assert [row["strategy"] for row in rows] == ["blas-scan", "exhaustive", "random", word]
+    assert rows[-1]["failure"] == sentence
+    assert all(set(row) >= SELECT_KEYS and row["queries"] == 4 for row in rows[:-1])
+    assert "random" in (tmp_path / "boxes.svg").read_text("utf-8").lower()
+
+
+def test_a_strategy_that_selects_no_item_of_the_pool_has_failed(pool, tmp_path, monkeypatch):
+    """It is not judged, nor are the others kept from it."""
+    monkeypatch.setitem(STRATEGIES, Failing.name, Failing)
+    result = run("select", "--pool", pool.path, "--queries", 2, "--strategy", "failing:at=item")
+    assert result.exit_code == 1, result.output
+    assert "failing:at=item failed: " in result.output
+    assert "Traceback" not in result.output
+
+
+def test_an_error_of_the_full_scan_is_not_hidden(pool, monkeypatch):
+    """Everything is compared with it."""
+
+    def failing(*_):
+        raise RuntimeError("no scan")
+
+    monkeypatch.setattr(STRATEGIES["exhaustive"], "choose_many", failing)
+    result = run("select", "--pool", pool.path, "--queries", 2, "--strategy", "random")
+    assert str(result.exception) == "no scan"
 
 
 def test_random_selection_is_as_good_as_an_equal_subsample(pool):

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
@@ -27,7 +25,7 @@ NAMES = ("random", "subsample:n_scored=500", "subsample", "exhaustive", "h-hash"
 ROUNDS = 40
 
 
-def measures(gains, seconds, margins, *, label_seconds=5.0, out=(), names=NAMES, classes=4):
+def measures(gains, seconds, margins, *, label_seconds=5.0, out=(), names=NAMES, classes=4, items=10**6):
     """Results in which each strategy gains so many points, takes so long, and comes so near; all but exactly.
 
     The strategies in `out` ended early.
@@ -49,7 +47,7 @@ def measures(gains, seconds, margins, *, label_seconds=5.0, out=(), names=NAMES,
     nothing = np.zeros_like(select)
     results = RaceResults(
         plan=plan,
-        pool=SimpleNamespace(),
+        pool=range(items),
         units=units,
         table=None,
         failures={name: {units[0]: "it ran out of memory"} for name in out},
@@ -131,6 +129,9 @@ def test_the_sceptic_compares_at_equal_time():
     # EH-Hash takes longer than all of them.
     eh = next(statement for statement in claim.statements if statement.text.startswith("EH-Hash"))
     assert "a subsample of 10,000, which takes 0.50 times as long" in eh.text
+    few = titled(measures(GAINS, SECONDS, MARGINS, items=8000), "Hashing beats a random subsample")
+    assert all("10,000" not in statement.text for statement in few.statements)
+    assert "a subsample of 8,000, which takes 2.0 times as long" in few.statements[0].text
 
 
 def test_time_spent_counts_selection_and_labels():

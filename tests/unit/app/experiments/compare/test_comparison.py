@@ -9,6 +9,8 @@ import sys
 import time
 import tomllib
 from contextlib import contextmanager
+from multiprocessing import Value
+from multiprocessing.sharedctypes import RawValue
 from pathlib import Path
 
 import numpy as np
@@ -18,14 +20,16 @@ from click.testing import CliRunner
 
 from closecall.app.cli.main import main
 from closecall.app.experiments.compare.lanes import tell_cost, tenths
+from closecall.app.experiments.compare.plan import UNITS
 from closecall.app.experiments.compare.race_plan import RacePlan, RaceUnit
 from closecall.app.experiments.compare.results import RaceResults
-from closecall.app.experiments.compare.unit import TIMES
+from closecall.app.experiments.compare.unit import TIMES, read_unit
+from closecall.app.experiments.compare.workers import _Worker
 from closecall.core.errors import InputError
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import make_strategy
-from closecall.core.simulation.race import Course, Race
+from closecall.core.simulation.race import Course, Race, Turn
 from tests.fakes import FakeSource
 from tests.folders import ROOT
 
@@ -118,6 +122,29 @@ def test_every_unit_is_the_race_of_its_words(folder, finished):
                 assert [row["item"] for row in mine[1:]] == [turn.item for turn in own]
                 assert [row["auroc"] for row in mine[1:]] == [turn.auroc for turn in own]
                 assert [row["digest"] for row in mine[1:]] == [turn.hyperplane.digest for turn in own]
+
+
+def test_the_first_round_of_a_process_is_not_recorded(folder, tmp_path, monkeypatch):
+    """It compiles kernels; recorded is another run of the same round."""
+    rounds: list[tuple[int, list[int]]] = []
+    step = Race.step
+
+    def noted(race: Race) -> list[Turn]:
+        turns = step(race)
+        rounds.append((race.course.run, [turn.item for turn in turns]))
+        return turns
+
+    monkeypatch.setattr(Race, "step", noted)
+    plan = RacePlan(str(folder), Pool.open(folder).digest, (0,), 2, 3, ("exhaustive", "random"))
+    (tmp_path / UNITS).mkdir()
+    worker = _Worker(plan, tmp_path, 1, RawValue("b", 0), Value("q", 0))
+    worker.run(RaceUnit(0, 0))
+    worker.run(RaceUnit(0, 1))
+    assert [number for number, _ in rounds] == [0, 0, 0, 0, 1, 1, 1]
+    assert rounds[0] == rounds[1]
+    recorded = read_unit(tmp_path, RaceUnit(0, 0)).to_pylist()
+    of_exhaustive = [row["item"] for row in recorded if row["strategy"] == "exhaustive"]
+    assert of_exhaustive == [None, *(items[0] for _, items in rounds[1:4])]
 
 
 @pytest.mark.thorough
@@ -239,11 +266,66 @@ def test_figures_and_report_are_there(finished):
     assert re.findall(r'(?:src|href|url)=?["(](?!data:|#)[^")]*', page) == []
     for label in ("Random", "Exhaustive", "H-Hash, weighted, n_functions=60"):
         assert label in page
-    assert "95&nbsp;%" in page
+    assert "There are only 2 classes, too few to judge: intervals need at least 3." in page
+    assert "95&nbsp;%" not in page
     assert not re.search("[0-9] %", page)
     ids = re.findall(r' id="([^"]*)"', page)
     assert len(ids) == len(set(ids))
     assert set(re.findall(r'(?:href="#|url\(#)([^")]*)', page)) <= set(ids)
+
+
+def text(out):
+    """The report's text without the figures."""
+    page = (out / "report.html").read_text("utf-8")
+    page = re.sub("<svg.*?</svg>", "", page[page.index("<main>") :], flags=re.DOTALL)
+    page = " ".join(re.sub("<[^>]*>", " ", page).split())
+    return page.replace("&nbsp;", " ").replace("\N{NO-BREAK SPACE}", " ")
+
+
+@pytest.mark.slow
+def test_the_report_of_one_race_says_nothing_of_several(tmp_path):
+    """Of one strategy without claims, in a pool with more classes than get first labels."""
+    source = FakeSource(700, 8, classes=tuple("abcdefghijklmnopqrstuvwxy"), held_out=range(0, 700, 7))
+    pool = build(source, tmp_path / "pool").path
+    words = ("--classes", "a", "--runs", 1, "--iterations", 2, "--first", 1, "--strategy", "random")
+    command = ("compare", "--pool", pool, "--out", tmp_path / "out", "--workers", 1, *words)
+    result = CliRunner().invoke(main, [str(word) for word in command])
+    assert result.exit_code == 0, result.output
+    said = text(tmp_path / "out")
+    words = ("laims", "sceptic", "95 %", "intervals are", "dotted", "next figure", "Wilcoxon", "Holm")
+    for word in (*words, "take turns", "separately", "the same for", "The first 7", "mean over", "and races"):
+        assert word not in said, word
+    assert "1 query strategy compared." in said
+    assert "1 class, 1 run, 2 labels" in said
+    assert "There is one race only, so nothing can be concluded" in said
+    begins = "begins with 1 right label of each of 10 classes, the one to learn and 9 others drawn at random."
+    assert begins in said
+
+
+@pytest.mark.slow
+def test_the_report_says_what_its_verdicts_rest_on(folder, finished, tmp_path):
+    """Intervals over three classes, but not over two; p over races that resemble each other."""
+    few = text(finished)
+    begins = (
+        "begins with 2 right labels of each of 3 classes, drawn separately for each race, the same for all"
+    )
+    alike = "Wilcoxon’s signed-rank test over the 4 races, adjusted by Holm for all pairs. Races of one class"
+    for sentence in (begins, alike, "the mean over classes and runs", "The first 7 chosen"):
+        assert sentence in few, sentence
+    assert "sceptic" not in few
+    assert "95 %" not in few
+    words = ("--classes", "a,b,c", "--runs", "1", "--workers", "1")
+    run(folder, tmp_path / "out", *words)
+    said = text(tmp_path / "out")
+    for sentence in (
+        "A statement holds if its whole 95 % interval supports it",
+        "The table above and the next figure show the intervals.",
+        "bars are 95 % intervals.",
+        "dotted line",
+        "the mean over classes (",
+    ):
+        assert sentence in said, sentence
+    assert "Races of one class" not in said
 
 
 @pytest.mark.thorough
