@@ -26,7 +26,7 @@ class Archival(Base):
 class Replacement(Base):
     """Row for a concept that has replaced another concept, and has that concept's place in the list.
 
-    `place` is the id of the first concept that had this place. A concept without such a row has its own id as
+    `place` is the id of the first concept that had this place. A concept without a row here has its own id as
     its place.
     """
 
@@ -70,7 +70,7 @@ class Archive:
         Raises
         ------
         StorageError
-            If there is no such concept; of kind `missing`.
+            If there is no such concept (kind `missing`).
         """
         with self.database.write() as connection:
             if connection.scalar(select(Concept.id).where(Concept.id == concept_id)) is None:
@@ -92,3 +92,12 @@ class Archive:
             query = query.where(Concept.id.not_in(select(Archival.concept_id)))
         with self.database.read() as connection:
             return [rows.concept(row) for row in connection.execute(query).all()]
+
+    def is_replaced(self, concept_id: int) -> bool:
+        """Return whether another concept has replaced this concept."""
+        place = select(Replacement.place).where(Replacement.concept_id == concept_id).scalar_subquery()
+        later = select(Replacement.concept_id).where(
+            Replacement.place == func.coalesce(place, concept_id), Replacement.concept_id > concept_id
+        )
+        with self.database.read() as connection:
+            return connection.scalar(later) is not None

@@ -52,9 +52,9 @@ class Concepts:
         self._clock = clock
 
     def under(self, description: str) -> Concepts:
-        """Return an object for the same concepts that gives their examples other features.
+        """Return an object for the same concepts, but with the examples' features under `description`.
 
-        These are the features of `description`; see `app.projects.descriptions`.
+        See `app.projects.descriptions`.
         """
         return Concepts(self.database, self._clock, description)
 
@@ -72,8 +72,8 @@ class Concepts:
     ) -> ConceptRecord:
         """Add a concept, and return it.
 
-        In the same transaction, the new concept is archived if `archived`, and replaces the concept with the
-        id `instead_of` if one is given.
+        If `archived`, the new concept is archived in the same transaction. If `instead_of` is given, the new
+        concept replaces the concept with this id in the same transaction.
 
         Raises
         ------
@@ -98,6 +98,7 @@ class Concepts:
                 archive(connection, _key(made), self._clock())
             if instead_of is not None:
                 replace(connection, instead_of, _key(made), self._clock())
+                self.database.announce(connection, "concept", concept=instead_of)
             self.database.announce(connection, "concept", concept=_key(made))
         return self.get(_key(made))
 
@@ -113,7 +114,7 @@ class Concepts:
         Raises
         ------
         StorageError
-            If there is no such concept; of kind `missing`.
+            If there is no such concept (kind `missing`).
         """
         with self.database.read() as connection:
             row = connection.execute(select(*rows.columns(Concept)).where(Concept.id == concept_id)).first()
@@ -163,7 +164,7 @@ class Concepts:
         Raises
         ------
         StorageError
-            If the share is not in 0 … 1, or there is no such concept; of kind `invalid`.
+            If the share is not in 0 … 1, or there is no such concept (kind `invalid`).
         """
         of_concept = AuditShare.concept_id == concept_id
         with self.database.write() as connection:
@@ -172,7 +173,7 @@ class Concepts:
             self.database.announce(connection, "concept", concept=concept_id)
 
     def withdrawn(self, concept_id: int) -> frozenset[str]:
-        """Return the withdrawn descriptions in words, as digests of their texts (`Direction.digest`)."""
+        """Return the digests (`Direction.digest`) of the withdrawn descriptions in words."""
         query = select(Withdrawal.direction, Withdrawal.is_withdrawn)
         in_order = query.where(Withdrawal.concept_id == concept_id).order_by(Withdrawal.seq)
         with self.database.read() as connection:
@@ -181,12 +182,12 @@ class Concepts:
         return frozenset(direction for direction, is_withdrawn in last.items() if is_withdrawn)
 
     def set_withdrawn(self, concept_id: int, direction: str, is_withdrawn: bool, *, annotator: str) -> None:
-        """Withdraw a description in words, or restore it; `direction` is its `Direction.digest`.
+        """Withdraw or restore a description in words. `direction` is the description's `Direction.digest`.
 
         Raises
         ------
         StorageError
-            If there is no such concept; of kind `invalid`.
+            If there is no such concept (kind `invalid`).
         """
         with self.database.write() as connection:
             connection.execute(
@@ -205,8 +206,8 @@ class Concepts:
     ) -> ExampleRecord:
         """Store an example image with its answer, and return the example.
 
-        If the concept already has an example with this image and answer, return that example, unless it was
-        withdrawn. A retried upload is therefore not added twice.
+        If the concept has an example with this image and answer that was not withdrawn, return this example
+        instead. A retried upload is therefore not added twice.
 
         Parameters
         ----------
@@ -276,13 +277,13 @@ class Concepts:
     def describe_example(self, example_id: int, feature: ArrayLike | None) -> None:
         """Store the features of an example that `undescribed` has returned.
 
-        `feature` is None if the description can't compute features of the image. If the example has got
-        features since `undescribed` returned it, these are kept.
+        `feature` is None if the description can't compute features of the image. If features of the example
+        were stored after `undescribed` returned it, the stored features are kept.
 
         Raises
         ------
         StorageError
-            If the features have another shape than (n_features,) or are not finite; of kind `invalid`.
+            If the features have another shape than (n_features,) or are not finite (kind `invalid`).
         """
         values = {"example_id": example_id, "description": self.description}
         vector = _checked_feature(feature)
@@ -306,7 +307,7 @@ class Concepts:
         Raises
         ------
         StorageError
-            If there is no such example; of kind `missing`.
+            If there is no such example (kind `missing`).
         """
         with self.database.write() as connection:
             row = connection.execute(
@@ -330,7 +331,7 @@ class Concepts:
     def examples(self, concept_id: int, through: int | None = None) -> list[ExampleRecord]:
         """Return the examples as they were at the position `through` of the log of examples, oldest first.
 
-        Withdrawn examples are left out. If `through` is None, it is the end of the log.
+        Withdrawn examples are left out. If `through` is None, the position is the end of the log.
         """
         through = self.examples_position(concept_id) if through is None else through
         gone = select(Example.withdraws).where(Example.withdraws.is_not(None), Example.id <= through)
@@ -345,7 +346,7 @@ class Concepts:
         return [_example(row) for row in found]
 
     def examples_position(self, concept_id: int) -> int:
-        """Return the last id in the log of the concept's examples, withdrawals included; 0 if it is empty."""
+        """Return the last id in the log of the concept's examples and withdrawals, or 0 if it is empty."""
         query = select(func.coalesce(func.max(Example.id), 0)).where(Example.concept_id == concept_id)
         with self.database.read() as connection:
             return int(connection.scalar(query) or 0)
@@ -366,7 +367,7 @@ def _example(row: Row[Any]) -> ExampleRecord:
 
 
 def _checked_feature(feature: ArrayLike | None) -> bytes | None:
-    """Return features as they are stored."""
+    """Check features, and return them as they are stored."""
     if feature is None:
         return None
     vector = np.asarray(feature, dtype="<f4")

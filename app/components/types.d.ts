@@ -159,6 +159,8 @@ export interface RoundNotes extends Record<Measured, number | null> {
   searched: string | null;
   awaited: string | null;
   advice: string | null;
+  /** Whether the question was reset, that is, another concept has replaced this one. */
+  is_replaced: boolean;
   /** In a grid: the number of items. */
   items?: number;
   /** In a grid: the last item's distance from the hyperplane. */

@@ -33,13 +33,13 @@ WORDS: tuple[AnswerWord, ...] = ("no", "yes", "skip", "unsure")
 """Possible answers."""
 
 UNLIKELY: frozenset[AnswerWord] = frozenset({"skip", "unsure"})
-"""Answers that are computed last, and shed while the server is short of processor time."""
+"""Answers whose next items are selected last, or not at all while the server is short of processor time."""
 
 TURN_SECONDS = 0.05
-"""A turn goes on with further answers for at most about this many seconds.
+"""A turn continues with further answers until about this many seconds have passed.
 
-If other sessions wait, it ends earlier: it should take no longer than the turns that they wait for. The
-results of a turn are stored together, which takes less time.
+If other sessions wait, the turn should take no longer than the shortest of their next turns. The results of a
+turn are stored together, because this takes less time than storing each result alone.
 """
 
 
@@ -61,8 +61,8 @@ class Future:
 class Lookahead:
     """The next selections after each possible answer to the item that the annotator sees.
 
-    They are computed in turns, one or several in a turn, and are in `futures` as soon as they are ready. Any
-    thread may wait for all of them, or cancel those that are not ready.
+    The selections are computed in turns, one or several in a turn. They are in `futures` as soon as they are
+    ready. Any thread may wait until all are ready, or cancel the rest.
 
     Parameters
     ----------
@@ -75,13 +75,14 @@ class Lookahead:
     annotator : str
         The annotator who is about to answer.
     reason : object
-        A value for everything else that the selections depend on. If it changes, they are no longer valid.
+        A value made from everything else that the selections depend on. If the value changes, the selections
+        are no longer valid.
     load : Load
         The load of the server, with the look-aheads of all sessions.
     owner : str
         Id of the session whose turns these are.
-    may_hurry : bool
-        Whether selections are hurried while the server is short of processor time.
+    hurries : callable
+        Returns whether selections are hurried now.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class Lookahead:
         load: Load,
         owner: str,
         *,
-        may_hurry: bool,
+        hurries: Callable[[], bool],
     ) -> None:
         self.shown = shown
         self.reason = reason
@@ -104,7 +105,7 @@ class Lookahead:
         self._concept = concept
         self._annotator = annotator
         self._load = load
-        self._may_hurry = may_hurry
+        self._hurries = hurries
         self._left: list[AnswerWord] | None = None  # answers to compute, the likeliest first
         self._is_cancelled = False
         self._done = threading.Event()
@@ -112,7 +113,7 @@ class Lookahead:
     def start(self, executor: Executor, tell: Callable[[], None] = lambda: None) -> None:
         """Start the computation on the executor, which reports errors. An error ends the computation.
 
-        Whenever more of `futures` is ready, `tell` is called. An overloaded server computes nothing.
+        Call `tell` whenever `futures` has grown. If the server is overloaded, compute nothing.
         """
         self._tell = tell
         if self._load.is_overloaded:
@@ -122,7 +123,7 @@ class Lookahead:
             self._load.turns.enter(self, executor)
 
     def cancel(self) -> None:
-        """Drop the selections that have not started. `futures` keeps those that are ready."""
+        """Cancel the selections that have not started. Selections that are ready stay in `futures`."""
         self._is_cancelled = True
         if self._load.turns.leave(self):
             self._end()
@@ -143,7 +144,7 @@ class Lookahead:
 
     @property
     def turns_left(self) -> int:
-        """Return how many turns are left, if each computes one training and selection."""
+        """Return how many turns are left, if each turn computes one training and one selection."""
         left = self._left
         if left is None:
             return TURNS_A_ROUND
@@ -199,7 +200,7 @@ class Lookahead:
         return bool(self._left) and not self._is_cancelled
 
     def _end(self) -> None:
-        # Drop the session's memory of a hyperplane, so that it is freed once it is replaced.
+        # Drop the session's memory of a hyperplane, so that the memory is freed when another replaces it.
         self.__dict__.pop("_occasion", None)
         self._done.set()
 
@@ -210,9 +211,9 @@ class Lookahead:
         return lambda word: 2 if word in UNLIKELY else int(word != likely)
 
     def _next(self) -> dict[AnswerWord, Future]:
-        """Return the futures of the likeliest answer that is left, and of those that teach the same.
+        """Return the futures of the likeliest remaining answer, and of all answers with the same selection.
 
-        There are none if no item is left to select.
+        The result is empty if no item is left to select.
         """
         assert self._left
         with a_core(in_advance=True):
@@ -244,8 +245,8 @@ class Lookahead:
     def _standings(self, words: Sequence[AnswerWord]) -> tuple[bool, dict[AnswerWord, Standing]]:
         """Return whether an answer would be used for training, and the labels after each possible answer.
 
-        Answers about audited items are not used for training. All labels are those of the same log position.
-        They are not kept until the next turn, because they may take much memory.
+        Answers about audited items are not used for training. All labels are based on the same log position.
+        The labels are not kept until the next turn, because they may take much memory.
         """
         item, persons = self.shown.item, self._occasion.persons
         is_drawn = AUDIT in self.shown.parameters and self.shown.concept_id == self._concept.record.id
@@ -259,8 +260,7 @@ class Lookahead:
 
     def _chosen(self, standing: Standing, supposed: Mapping[str, Any]) -> Chosen:
         trained = self._concept.train(self._occasion.pool, standing)
-        is_hurried = self._may_hurry and self._load.is_short(self.owner)
-        occasion = replace(self._occasion, is_hurried=is_hurried)
+        occasion = replace(self._occasion, is_hurried=self._hurries())
         return select_items(occasion, trained, standing, supposed=supposed)
 
     def _are_alike(self, one: Standing, other: Standing) -> bool:

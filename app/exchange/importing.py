@@ -49,8 +49,8 @@ def import_labels(
 ) -> None:
     """Read the labels in `file` into the project's log and print what was imported.
 
-    The annotators of Label Studio's `users` are kept in the project file. At a terminal, unknown ones are
-    asked for.
+    `users` maps the number or e-mail address of a user of Label Studio to an annotator. This mapping is
+    stored in the project file. At a terminal, the program asks for the annotators of unknown users.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def _changes(
 
     The first mask marks statements about audited items. The second marks statements whose answers can be
     stored with the ids that the file gives them. The statements that change nothing, and new contradictions
-    between annotators, are counted in `imported`.
+    between annotators about items without an adjudication, are counted in `imported`.
     """
     log, settled = LabelLog(database), statements.settled()
     states = {concept_id: log.state(concept_id) for concept_id in statements.concepts()}
@@ -119,6 +119,8 @@ def _changes(
             state.apply(replace(undo_of(said, "", 0), seq=state.seq + 1))
     is_new, is_audited, keeps_id = np.ones((3, len(settled)), dtype=np.bool_)
     unnamed = _Unnamed()
+    contested: Counter[tuple[int, int]] = Counter()  # by concept and item
+    decided: set[tuple[int, int]] = set()
     for block in batched(enumerate(statements.at(settled)), _BLOCK):
         ids = (its.id for _, its in block if its.id)
         stored = {said.id: said for said in answers_with(database, ids)}
@@ -135,23 +137,29 @@ def _changes(
                 is_new[number] = not unnamed.are_in(votes, its)
             else:
                 is_new[number] = votes.get(its.annotator) != its.word
-            if is_new[number] and its.purpose != "decision":
+            if its.purpose == "decision" or state.decision(its.item) is not None:
+                decided.add((its.concept, its.item))
+            elif is_new[number] and its.word in ("yes", "no"):
                 others = {word for name, word in votes.items() if name != its.annotator}
-                opposite = {"yes", "no"} - {its.word}
-                imported.contested += its.word in ("yes", "no") and bool(others & opposite)
+                if others & ({"yes", "no"} - {its.word}):
+                    contested[its.concept, its.item] += 1
+    imported.contested = sum(number for about, number in contested.items() if about not in decided)
     imported.same = len(settled) - int(np.count_nonzero(is_new))
     return settled[is_new], is_audited[is_new], keeps_id[is_new]
 
 
 class _Unnamed:
-    """Answers for which the file names no annotator. Each was given by one person, who is unknown."""
+    """Match answers without an annotator's name to votes in the log, at most one answer per vote."""
 
     def __init__(self) -> None:
         self._about = (-1, -1)
         self._left: Counter[str] = Counter()
 
     def are_in(self, votes: Mapping[str, str], its: Statement) -> bool:
-        """Return whether one more of the item's `votes` is this answer."""
+        """Match the answer to an equal vote in `votes` that has no match yet.
+
+        Return whether there is such a vote.
+        """
         if self._about != (its.concept, its.item):
             self._about, self._left = (its.concept, its.item), Counter(votes.values())
         self._left[its.word] -= 1
@@ -159,7 +167,7 @@ class _Unnamed:
 
 
 def _says(stored: AnswerRecord, its: Statement) -> bool:
-    """Return whether the stored answer is the statement's."""
+    """Return whether the stored answer and the statement have the same content."""
     return (stored.concept_id, stored.item, stored.annotator, stored.answer) == (
         its.concept,
         its.item,

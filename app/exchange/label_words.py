@@ -35,12 +35,12 @@ class Meaning:
     offered : sequence of ConceptRecord
         The active concepts, to which class names apply if the file names no concept.
     only : ConceptRecord or None
-        The concept that the whole file is about, if one was chosen.
+        The concept that the whole file is about, if a concept was chosen.
     classes : sequence of str
         The pool's classes. A class other than the positive class of a concept means no for this concept.
     asked : mapping, optional
-        Names of the concepts that the file has answers about, with `Claim.is_certain`. A skip that names no
-        concept is about these, if there are any, and otherwise about all active concepts.
+        The names of the concepts that the file has answers about, each with its `Claim.is_certain`. A skip
+        that names no concept is about these concepts or, if there are none, about all active concepts.
     """
 
     def __init__(
@@ -56,6 +56,7 @@ class Meaning:
         self._by_name = folded | {concept.name: concept for concept in concepts}
         self._only = only or (offered[0] if len(offered) == 1 else None)
         self._is_named = only is not None
+        self._renamed: str | None = None  # the file's name of the concept, if it isn't the project's
         self._asked = [its for name in asked or () if (its := self._by_name.get(name)) is not None]
         self._class_of = {its["concept"]: _folded(its["name"]) for its in labels_of(concepts)}
         for concept in concepts:
@@ -97,6 +98,7 @@ class Meaning:
                 raise InputError(
                     f"{where}: it is about the concept {found.name!r}, but --concept is {self._only.name!r}"
                 )
+            self._require_one_name(claim, where)
             return self._only
         if found is None and not claim.is_certain:
             return self._only
@@ -106,6 +108,21 @@ class Meaning:
                 f"with --concept: {', '.join(map(repr, (its.name for its in self._concepts)))}"
             )
         return found
+
+    def _require_one_name(self, claim: Claim, where: str) -> None:
+        """Raise InputError if the claim names another concept than earlier claims in the file.
+
+        Otherwise, labels of several concepts would become labels of the concept chosen with --concept.
+        """
+        if not claim.is_certain:
+            return
+        if self._renamed is not None and _folded(claim.concept or "") != _folded(self._renamed):
+            raise InputError(
+                f"{where}: it is about the concept {shown(claim.concept)}, but earlier labels are about "
+                f"{shown(self._renamed)}: with --concept, a file can have labels of one concept only. Export "
+                "each concept into a file of its own, with export --concept"
+            )
+        self._renamed = self._renamed or claim.concept
 
     def _word(self, concept: ConceptRecord, word: str, claim: Claim, where: str) -> AnswerWord:
         if word in _OURS:

@@ -23,8 +23,8 @@ def open_labels(project: Path, *, write: bool = False) -> Iterator[Database]:
     Raises
     ------
     StorageError
-        As for `Database.open`. With `write`, also if a server has a PostgreSQL database open, perhaps on
-        another machine.
+        As for `Database.open`. With `write`, also if a server, perhaps on another machine, has the PostgreSQL
+        database open.
     """
     labels = ProjectFile.read(project).labels(project)
     with Database.open(labels, read_only=not write, alone=write) as database:
@@ -35,8 +35,8 @@ def open_labels(project: Path, *, write: bool = False) -> Iterator[Database]:
 def open_beside_server(project: Path) -> Iterator[Database]:
     """Open a project's label database for writing, even while another process serves the project.
 
-    Only settings may be written so: a server keeps the answers in memory, too. A database of an older version
-    is upgraded first, but not while another process serves it.
+    Write only settings, because a server also keeps the answers in memory. A database of an older version is
+    upgraded first, but not while another process serves it.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def require_absent(out: Path | None, *, force: bool) -> None:
     Raises
     ------
     InputError
-        If it would.
+        If `out` exists and `force` is false.
     """
     if out is not None and out.is_file() and not force:
         raise InputError(f"{out} exists already: add --force to overwrite it")
@@ -133,7 +133,7 @@ def require_csv(form: str, bom: bool) -> None:
     Raises
     ------
     InputError
-        If it is wanted for another format.
+        If `bom` is true and `form` is another format.
     """
     if bom and form != "csv":
         raise InputError(f"--bom is for csv, not for {form}")
@@ -141,7 +141,14 @@ def require_csv(form: str, bom: bool) -> None:
 
 @contextmanager
 def written_whole(out: Path, *, binary: bool = False) -> Iterator[IO[Any]]:
-    """Open a new file, which becomes `out` only if the ``with`` block ends without an error."""
+    """Open a new file, which becomes `out` only if the ``with`` block ends without an error.
+
+    Raises
+    ------
+    InputError
+        If the folder of `out` does not exist.
+    """
+    _require_folder_of(out)
     half = out.with_name(out.name + ".tmp")
     try:
         with half.open("wb") if binary else half.open("w", encoding="utf-8", newline="") as stream:
@@ -157,7 +164,13 @@ def folder_written_whole(out: Path) -> Iterator[Path]:
 
     Until then the folder has a hidden name. If a killed command has left a folder with this name, that folder
     is replaced.
+
+    Raises
+    ------
+    InputError
+        If the folder of `out` does not exist.
     """
+    _require_folder_of(out)
     half = out.with_name(f".{out.name}.half")
     shutil.rmtree(half, ignore_errors=True)
     half.mkdir()
@@ -168,3 +181,8 @@ def folder_written_whole(out: Path) -> Iterator[Path]:
         half.replace(out)
     finally:
         shutil.rmtree(half, ignore_errors=True)
+
+
+def _require_folder_of(out: Path) -> None:
+    if not out.parent.is_dir():
+        raise InputError(f"There is no folder {out.parent}: create it first")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from closecall.app.sessions.registry import OpenProject
 
 RIVAL = "random"
-"""Default opponent of the strategy in use; if the strategy in use is random, the full scan."""
+"""Default opponent of the strategy in use. If that strategy is random, the default is the full scan."""
 
 
 def blind(project: OpenProject, session: LabelingSession) -> None:
@@ -44,7 +44,7 @@ def blind(project: OpenProject, session: LabelingSession) -> None:
 
 
 def offer_one(session: LabelingSession, before: BlindComparison | None) -> None:
-    """Show the form for a new comparison, with a button back to the comparison `before`, if there is one."""
+    """Show the form for a new comparison and, if `before` is not None, a button that returns to `before`."""
     offered, labels = offer(session), all_labels()
     question = session.concept.record
     with st.container(key="blind-offer", width=720):
@@ -78,7 +78,9 @@ def offer_one(session: LabelingSession, before: BlindComparison | None) -> None:
         if offered.first:
             st.caption(f"Both begin with {offered.first} yes and {offered.first} no of your labels.")
         else:
-            st.caption("Both begin with random items, until there is a yes and a no.")
+            st.caption(
+                "Both begin with random items, until there is a yes and a no. These answers don’t count."
+            )
 
         def start() -> None:
             state.pop(("another", question.id), None)
@@ -108,15 +110,15 @@ def show_turns(project: OpenProject, session: LabelingSession, found: BlindCompa
     key = f"blind-{found.id}"
     sent: dict[str, Any] = state.get(key, {})
     card = shown_or_kept(key, lambda: take(project, found, answers_of(sent), person_at(project)))
-    wanted = found.wanted
+    is_early = found.wanted > 0
     with st.container(key="blind-turns", horizontal=True, vertical_alignment="center"):
-        if wanted:
-            st.caption(f"{counted(wanted, 'more answer')} before we can tell.")
+        if is_early:
+            st.caption(found.needs)
         else:
             st.caption("We can tell now; more answers give a clearer result.")
         st.space("stretch")
         again = st.button("Start again…", type="tertiary", on_click=offer_another, args=[session])
-        st.button("Which chose better?", on_click=found.tell, disabled=wanted > 0)
+        st.button("Which chose better?", on_click=found.tell, disabled=is_early)
     if found.is_told or again:
         st.rerun()
     if card is not None:

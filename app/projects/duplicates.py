@@ -17,19 +17,19 @@ from closecall.core.selection.files import MANIFEST
 Stamps = dict[Kind, tuple[int, ...]]
 
 POLL_SECONDS = 2.0
-"""Seconds between checks whether groups have been found again."""
+"""Seconds between two checks for new groups."""
 
 
 class Duplicates:
     """A pool's near-duplicates and bursts. A thread reads them again when their files change, until `close`.
 
     ``closecall pool duplicates``, which finds the groups, can be run while the project is served. Items that
-    join the pool later are in no group until it is run again.
+    join the pool later are in no group until the command is run again.
 
     Parameters
     ----------
     pool : callable
-        Returns the newest snapshot of the pool, or None before its first items.
+        Returns the newest snapshot of the pool, or None while the pool has no items.
     kept : KeptGroups
         Stores the groups in the database, so that the selection of an item can be repeated later.
     """
@@ -53,8 +53,14 @@ class Duplicates:
 
     @property
     def current(self) -> ItemGroups | None:
-        """The groups; None if there are none. The same object is returned until groups have changed."""
+        """The current groups; None if there are none. The object stays the same until the groups change."""
         return self._current
+
+    def of(self, pool: Pool) -> ItemGroups | None:
+        """Return the groups in another pool; None if that pool has no groups, or they can't be read."""
+        others = Duplicates(lambda: pool, self.kept)
+        others.read()
+        return others.current
 
     @property
     def problem(self) -> str | None:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,15 +41,13 @@ from closecall.storage import ConceptRecord, Concepts, Happenings, LabelLog, Ses
 from closecall.storage.groupings import Groupings
 from closecall.storage.imports import IMPORT
 
-V = TypeVar("V")
-
 
 class Project:
     """A project that this process serves, with one description of its items.
 
-    It holds the project's lock until it is closed. When another description is put to use (`succeeded`), a
-    new object takes this one's place. Requests that began before can still use this object. It selects with
-    its own description, which the log names.
+    The object holds the project's lock until it is closed. When the project switches to another description
+    (`succeeded`), a new object replaces this object. Requests that began before can still use this object. It
+    then selects with its own description, and the log names this description.
 
     Parameters
     ----------
@@ -58,7 +56,7 @@ class Project:
     roles : Roles
         The server's roles; the project file may name more people.
     former : Project or None
-        The object whose place this one takes, if any; its store is taken over.
+        The object that this object replaces, if any. This object takes over the former object's store.
     shared : bool
         Whether other servers serve the project, too.
 
@@ -67,7 +65,7 @@ class Project:
     description : str
         Name of the description of the items (`app.projects.descriptions`); "" is the first.
     is_superseded : bool
-        Whether another object has taken this one's place.
+        Whether another object has replaced this object.
 
     Raises
     ------
@@ -104,7 +102,7 @@ class Project:
             if former is None:
                 self.background.submit(self._prepare_images)
                 self.background.submit(self._load_training)
-                self._take_up_leases()
+                self.store.take_up_leases()
                 self._describe_new_examples()
             undo.pop_all()
 
@@ -168,27 +166,27 @@ class Project:
         self.store.file = ProjectFile.read(self.folder)
 
     def leave_session(self, session_id: str) -> None:
-        """Drop a session that another server continues. A project has no sessions; `OpenProject` has."""
+        """Do nothing here. `OpenProject` drops the session, because another server continues it."""
 
     @property
     def is_outdated(self) -> bool:
-        """Return whether another server has put another description of the items to use; see `succeeded`."""
+        """Return whether another server has switched to another description; see `succeeded`."""
         return self.store.is_shared and self.description != self.file.description
 
     def _prepare_images(self) -> None:
-        """Compute what all images need, so that the first one needn't wait; see `Source.prepare`."""
+        """Compute data that all images need, so that the first image needn't wait; see `Source.prepare`."""
         if self.pool is None:
             return
-        with suppress(InputError):  # the source is missing, which each request for an image tells
+        with suppress(InputError):  # the source is missing; each request for an image reports it
             self.pool.source.prepare(self.background.go_on)
 
     def _load_training(self) -> None:
-        """Load the compiled code for training once it is ready, so that the first answer needn't wait."""
+        """Load the compiled code for training when it is ready, so that the first answer needn't wait."""
         kernels.wait_for("training")
         load_training()
 
     def _describe_new_examples(self) -> None:
-        """Compute the features of example images from a backup made with another description of items."""
+        """Compute the features of restored example images if their backup had another description."""
         if self.description and self.pool is not None:
             try:
                 describe_examples(self.concept_store, self.pool)
@@ -204,13 +202,13 @@ class Project:
         self.store.close()
 
     def leave(self) -> None:
-        """Stop this object's own background work, after another object has taken its place."""
+        """Stop this object's own background work, after another object has replaced it."""
         self._opened.close()
 
     def prepare(self, name: str) -> None:
-        """Compute the features that example images lack under a description of the items.
+        """Compute the missing features of example images under the description `name`.
 
-        This is done before `succeeded` puts the description to use.
+        Call this before `succeeded`, which switches the project to the description.
 
         Raises
         ------
@@ -223,21 +221,21 @@ class Project:
         describe_examples(self.concept_store.under(name), whole_pool(self.folder, name))
 
     def succeeded(self, name: str, *, is_chosen: bool = False) -> Self:
-        """Put another description of the items to use, and return the object that takes this one's place.
+        """Switch to another description of the items; return the object that replaces this one.
 
-        The labels, questions and leases stay. If this fails, the description in use stays.
+        Labels, questions and leases stay the same. If this fails, the former description stays in use.
 
         Parameters
         ----------
         name : str
-            Name of the description; "" is the first one.
+            Name of the description; "" is the first description.
         is_chosen : bool
             Whether the project file names this description already, because another server uses it.
 
         Raises
         ------
         InputError, StorageError
-            If `prepare` raises it, or the object can't be made.
+            If `prepare` raises it, or the new object can't be made.
         """
         with self._describing:
             self.is_superseded = True
@@ -263,7 +261,7 @@ class Project:
         Raises
         ------
         InputError
-            If another object has taken its place.
+            If another object has replaced this object.
         """
         with self._describing:
             if self.is_superseded:
@@ -282,12 +280,12 @@ class Project:
 
     @property
     def pool(self) -> Pool | None:
-        """The newest snapshot of the pool; None before its first items."""
+        """The newest snapshot of the pool; None while the pool has no items."""
         return self.indexes.pool
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Names of the classes of the items, known once the pool has been begun; empty if there are none."""
+        """Names of the items' classes; empty if there are none, or if the pool's build has not begun."""
         pool = self.pool
         if pool is None:
             with suppress(InputError):
@@ -296,7 +294,7 @@ class Project:
 
     @property
     def pictures(self) -> Pictures:
-        """The renderer of the items of the pool's newest source. It can't be used before the pool has items.
+        """The renderer of the pool's items, with the pool's newest source. The pool must have items.
 
         Raises
         ------
@@ -313,7 +311,7 @@ class Project:
     def problem(self) -> str | None:
         """Return a sentence about a current problem of the pool or of background work, or None.
 
-        People who don't run the server see it, so it has no addresses of databases.
+        The sentence has no addresses of databases, because people who don't run the server see it.
         """
         built = self.builder.problem() if self.builder else None
         return (
@@ -367,7 +365,7 @@ class Project:
         return np.empty(0, dtype=np.int64) if pool is None else self._names.find(pool, text)
 
     def concepts(self, *, archived: bool = False) -> list[ConceptRecord]:
-        """Return the project's active concepts, with archived ones if `archived`; see `Archive.offered`."""
+        """Return the active concepts; if `archived`, also the archived concepts; see `Archive.offered`."""
         return self.archive.offered(archived=archived)
 
     def add_concept(
@@ -381,8 +379,8 @@ class Project:
     ) -> ConceptRecord:
         """Add another yes/no question over the same pool.
 
-        `positive_class` is the class that means yes: None for the class that the question names, if it names
-        one, and "" for no class.
+        `positive_class` is the class that means yes. None stands for the class that the question names, if
+        any; "" stands for no class.
 
         Raises
         ------
@@ -421,16 +419,10 @@ class Project:
             If the share is not in 0 … 1, or the person is not an owner.
         """
         by.require_owner("set the audit's share")
-        if not 0 <= share <= 1:
-            raise InputError(f"The audit's share must be from 0 to 1, got {share}")
-        if share == concept.audit_share:
-            return
         concept.set_audit_share(share)
-        if share and self.pool is not None:
-            self.background.submit(concept.audit.frame, self.pool)
 
     def groups(self) -> ItemGroups | None:
-        """Return the groups of near-duplicates if annotators are asked about one item of each; else None."""
+        """Return the groups of near-duplicates; None if there are none, or if `ask_once` is false."""
         return self.duplicates.current if self.file.ask_once else None
 
     def groups_under(self, description: str) -> ItemGroups | None:
@@ -441,10 +433,7 @@ class Project:
         if description == self.description:
             return self.duplicates.current
         with suppress(InputError):
-            pool = self.descriptions.pool(description)
-            duplicates = Duplicates(lambda: pool, self.duplicates.kept)
-            duplicates.read()
-            return duplicates.current
+            return self.duplicates.of(self.descriptions.pool(description))
         return None
 
     def set_ask_once(self, wanted: bool, *, by: Person = OPERATOR) -> None:
@@ -475,9 +464,9 @@ class Project:
             return self._live_concepts[concept_id]
 
     def _advised_concepts(self) -> list[LiveConcept]:
-        """Update the advice on when to stop, if a webhook asks for it, and return the open concepts.
+        """Return the open concepts. If a webhook asks for the advice to stop, update this advice first.
 
-        To update the advice about a concept, this opens the concept, even if no page shows it.
+        To update the advice about a concept, open the concept, even if no page shows it.
         """
         asking = [one for one in self.store.sender.known if "advice-to-stop" in one.kinds]
         for concept in self.concepts() if asking else ():
@@ -487,16 +476,8 @@ class Project:
             return list(self._live_concepts.values())
 
     def sittings(self, concept_id: int | None = None) -> list[SessionRecord]:
-        """Return the sessions of one or all concepts, oldest first, except sessions of imported labels."""
+        """Return the sessions of a concept, or all sessions, oldest first; see the function `sittings`."""
         return sittings(self.log, concept_id)
-
-    def _take_up_leases(self) -> None:
-        """Give sessions back the leases that they had in an earlier process (`app.engine.leases`)."""
-        last = self.log.last_shown()
-        if last is None:
-            return
-        shown = self.log.in_hand(last.created - int(1000 * self.file.lease_seconds))
-        self.leases.restore((record.session_id, record.item) for record in shown)
 
     def _open_pool(self) -> Pool | None:
         if self.builder is not None and not (self.pool_path / "pool.json").exists():
@@ -506,5 +487,5 @@ class Project:
 
 
 def sittings(log: LabelLog, concept_id: int | None = None) -> list[SessionRecord]:
-    """Return the sessions in a log, oldest first, except sessions of imported labels."""
+    """Return the sessions of a concept, or all sessions, oldest first; sessions of imports are left out."""
     return [record for record in log.sessions(concept_id) if IMPORT not in record.parameters]

@@ -1,7 +1,7 @@
 """The parts of a served project that do not depend on the features of its items (their description).
 
-When another description is put to use, a new `Project` is made, as after a restart, but it takes these parts
-over: the lock, the labels, the leases, the threads, and the processes that build descriptions.
+When the project switches to another description, a new `Project` is made, which takes over these parts: the
+lock, the labels, the leases, the threads, and the processes that build descriptions.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from closecall.storage import Archive, Claims, Database, LabelLog, LeaseTable, N
 
 
 class ProjectStore:
-    """The parts of a project that stay when another description is put to use.
+    """The parts of a project that stay the same when the project switches to another description.
 
     Parameters
     ----------
     folder : Path
         The project's folder.
     file : ProjectFile
-        Its settings when it is opened.
+        The project's settings when it is opened.
     shared : bool
         Whether other servers serve the project, too.
 
@@ -49,16 +49,16 @@ class ProjectStore:
     page_keys : PageKeys
         The keys with which labeling pages use the HTTP API.
     news : News
-        What happens to the project.
+        Tells pages and threads what happens to the project.
     claims : Claims or None
         This server's claims of sessions; None if it is the only server.
     sender : WebhookSender
         Sends the project's events to its webhooks.
     load : Load
-        The look-aheads that wait for their turns, and counts of what was saved while the processor was short.
+        The load of the server, and the turns of all look-aheads.
     searches : WeakSet of Similar
-        The searches of Find similar under each description. Requests under way may still use those of a
-        former description, so all searches are closed only when the project is closed.
+        The searches of Find similar under each description. Requests under way may still use the searches of
+        a former description, so all searches are closed only when the project is closed.
 
     Raises
     ------
@@ -108,13 +108,20 @@ class ProjectStore:
             self._opened = opened.pop_all()
 
     def new_leases(self, scope: str) -> Leases:
-        """Return leases that are independent of those of another `scope`, but shared by all servers."""
+        """Return new leases, shared by all servers but independent of leases with another `scope`."""
         if not self.is_shared:
             return Leases(self.file.lease_seconds)
         return SharedLeases(LeaseTable(self.database, scope), self.file.lease_seconds, self.log.hear)
 
+    def take_up_leases(self) -> None:
+        """Give sessions back the leases that they had in an earlier process (`app.engine.leases`)."""
+        last = self.log.last_shown()
+        if last is not None:
+            shown = self.log.in_hand(last.created - int(1000 * self.file.lease_seconds))
+            self.leases.restore((record.session_id, record.item) for record in shown)
+
     def _told(self, notice: Notice) -> None:
-        """Pass on what was committed to the database."""
+        """Pass on a notice of a change that was committed to the database."""
         if notice.kind == "answers":
             self.log.hear()
             self.sender.wake()
@@ -123,12 +130,12 @@ class ProjectStore:
         self.news.publish(notice.kind, **{**notice.data, "elsewhere": not notice.is_own})
 
     def _missed(self) -> None:
-        """Take into account that other servers may have committed anything."""
+        """Let everything be read again, because notices of other servers' changes may have been lost."""
         self.log.hear()
         self.news.publish("missed")
 
     def tell(self, kind: str, **data: Any) -> None:
-        """Publish news that does not belong to a change in the database, here and to other servers.
+        """Publish news here and to other servers. The news does not belong to a change in the database.
 
         Raises
         ------
@@ -142,7 +149,7 @@ class ProjectStore:
             self.database.announce(connection, kind, **data)
 
     def change(self, **settings: Any) -> None:
-        """Change settings of the project, also in its file, and tell this to other servers.
+        """Change settings of the project, here and in its file, and notify the other servers.
 
         Raises
         ------

@@ -73,8 +73,9 @@ _logger = logging.getLogger("closecall")
 
 
 def emit(event: str, level: int = logging.INFO, **fields: Any) -> None:
-    """Log an event with its fields: numbers, short words and ids."""
-    _logger.log(level, event, extra={"fields": fields})
+    """Log an event with its fields (numbers, short words and ids), unless the event log is off."""
+    if is_on():
+        _logger.log(level, event, extra={"fields": fields})
 
 
 class Redaction:
@@ -168,7 +169,7 @@ class StderrEvents(io.TextIOBase):
         return True
 
     def write(self, text: str) -> int:
-        """Log printed text once a line is complete. Several lines printed at once are one event."""
+        """Log printed text as soon as a line is complete. Several lines printed at once are one event."""
         with self._lock:
             self._half += text
             if not self._half.endswith("\n"):

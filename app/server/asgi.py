@@ -29,6 +29,7 @@ from closecall.app.server.leaving import watch_signals
 from closecall.app.server.origin_guard import OWN_NAMES, Guard
 from closecall.app.server.proxy import BehindProxy
 from closecall.app.server.startup_warnings import cautions, is_own_machine
+from closecall.app.server.undelayed import send_at_once
 from closecall.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from closecall.app.sessions.workspace import Workspace
 
 MAIN = Path(__file__).parents[1] / "pages" / "main.py"
-"""The main script. It is in the folder `pages`, because Streamlit adds a navigation to scripts beside it."""
+"""The main script. If it were beside the folder `pages`, Streamlit would add a navigation of its own."""
 
 LARGEST_UPLOAD_MB = 20
 
@@ -55,7 +56,7 @@ def project_path(key: str) -> str:
 
 
 def project_in(path: str) -> str | None:
-    """Return the project key in a path from `project_path`, or None."""
+    """Return the project key in a path from `project_path`, or None for any other path."""
     return next(iter(parse_qs(path.partition("?")[2]).get("project", ())), None)
 
 
@@ -65,7 +66,7 @@ def require_free_port(host: str, port: int) -> None:
     Raises
     ------
     InputError
-        If the server can't listen there, for example because another program does.
+        If the server can't listen there, for example because another program listens there already.
     """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -81,7 +82,7 @@ def require_free_port(host: str, port: int) -> None:
 
 @dataclass(frozen=True)
 class Listening:
-    """Where the server listens, and how browsers reach it.
+    """The address on which the server listens, and settings for the browsers that connect to it.
 
     Parameters
     ----------
@@ -135,7 +136,9 @@ def serve(workspace: Workspace, way: Listening, *, path: str = "", sign_in: Sign
 
     @contextlib.asynccontextmanager
     async def announce(_: st.App) -> AsyncIterator[None]:
-        watch_signals()
+        server = watch_signals()
+        if server is not None:
+            send_at_once(server)
         collector.settle()
         if way.prefix:
             offer_sign_in_below(way.prefix)
@@ -159,8 +162,8 @@ def serve(workspace: Workspace, way: Listening, *, path: str = "", sign_in: Sign
 def offer_sign_in_below(prefix: str) -> None:
     """Make Streamlit's redirections and cookies for signing in contain the prefix.
 
-    This must come after Streamlit has made its routes. They do not contain the prefix, because `BehindProxy`
-    removes it from the paths of requests.
+    Call this after Streamlit has made its routes. The routes must not contain the prefix, because
+    `BehindProxy` removes the prefix from the paths of requests.
     """
     from streamlit import config
 
@@ -175,7 +178,7 @@ def build_app(
     prefix: str = "",
     sign_in_days: int = SIGN_IN_DAYS,
 ) -> st.App:
-    """Return the ASGI application: the pages, their modules, the HTTP API, images, ``/healthz``, and so on.
+    """Return the ASGI application: pages and their scripts, the HTTP API, images, ``/healthz`` and others.
 
     The application answers only requests for the host names in `names` and `sites`; see `Guard`. For `prefix`
     and `sign_in_days`, see `BehindProxy`.
@@ -262,7 +265,7 @@ async def _healthz(_: Request) -> Response:
 
 
 async def _race(request: Request) -> Response:
-    """Return the rounds of a race since the browser's last request, without a slow rerun of the page."""
+    """Return the rounds of a race that the browser does not have yet, without a slow rerun of the page."""
     from starlette.concurrency import run_in_threadpool
     from starlette.responses import JSONResponse
 

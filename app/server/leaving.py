@@ -1,9 +1,9 @@
 """Stop the server when it is asked to, whatever browsers do.
 
 The server waits for its responses before it stops. A stream of events would keep it from stopping, so the
-stream asks `is_leaving`. The server also waits for its connections. It ends those that it knows of, but a
-connection that arrives at this moment may be unknown, and would stay until the browser closes it. So the wait
-is limited.
+stream asks `is_leaving`. The server also waits for its connections. It ends the connections that it knows of.
+But it may not know of a connection that arrives at this moment, which would stay until the browser closes it.
+The wait is therefore limited.
 """
 
 from __future__ import annotations
@@ -28,16 +28,19 @@ def is_leaving() -> bool:
     return _is_leaving.is_set()
 
 
-def watch_signals() -> None:
-    """Note the signals that ask the server to stop, pass them on to the server, and limit its patience.
+def watch_signals() -> uvicorn.Server | None:
+    """Note the signals that ask the server to stop, pass them on, and limit how long the server waits.
 
-    Call this in the main thread, after the server has installed its handlers.
+    Call this in the main thread, after the server has installed its handlers. Return the server, or None if
+    no server has installed handlers.
     """
     _is_leaving.clear()
+    found = None
     for number in SIGNALS:
         before = signal.getsignal(number)
         server = getattr(before, "__self__", None)
         if isinstance(server, uvicorn.Server):  # Streamlit does not pass this setting on
+            found = server
             server.config.timeout_graceful_shutdown = PATIENCE_SECONDS
 
         def noted(number: int, frame: FrameType | None, before: object = before) -> None:
@@ -46,3 +49,4 @@ def watch_signals() -> None:
                 before(number, frame)
 
         signal.signal(number, noted)
+    return found

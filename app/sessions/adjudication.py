@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 WORDS: tuple[AnswerWord, ...] = ("no", "yes", "unsure")
 """Possible decisions. Skip is not a decision: it moves the item to the end of the queue."""
 
-NO_SKIP = "A decision is yes, no or unsure: undo it to decide about the item later"
+NO_SKIP = "A decision is yes, no or unsure: it can't become a skip"
 """Message for a correction that would change a decision into "skip", which is refused."""
 
 MARK = "decide "
-"""Prefix of the ids of stand-in selections; see `Decisions.stand_in`."""
+"""Prefix of the ids of placeholder selections; see `Decisions.stand_in`."""
 
 
 def is_decision(answer: Mapping[str, Any]) -> bool:
@@ -86,8 +86,8 @@ class Decisions:
         self.id = session.id
         self.project = session.project
         self._later: list[int] = []
-        self._taken: Counter[int] = Counter()  # number of answers by item, part of the ids of stand-ins
-        self._begun = uuid.uuid4().hex[:8]  # makes the ids of stand-ins differ from those of other processes
+        self._taken: Counter[int] = Counter()  # number of answers by item, part of the placeholders' ids
+        self._begun = uuid.uuid4().hex[:8]  # makes the placeholders' ids differ from those of other processes
 
     def store(self, answers: Sequence[Mapping[str, Any]], by: Person) -> Outcome:
         """Store decisions, and corrections and undos of decisions; move skipped items to the queue's end.
@@ -152,11 +152,11 @@ class Decisions:
         self._later = [other for other in self._later if other != item] + [item]
 
     def stand_in(self, item: int, *, again: bool = False) -> SelectionRecord:
-        """Return a stand-in for a selection, since no strategy selects contested items. It is never logged.
+        """Return a placeholder for the selection of a contested item, which no strategy has selected.
 
-        The id of the stand-in contains the number of answers given to the item. If an item returns after
-        Skip, its stand-in therefore has another id, and the card shows the item as a new one. If `again`,
-        return the stand-in that the item would have after one more answer.
+        The placeholder is never logged. Its id contains the number of answers given to the item. If an item
+        returns after Skip, its placeholder therefore has another id, and the card shows the item as a new
+        item. If `again`, return the placeholder that the item would have after one more answer.
         """
         return SelectionRecord(
             id=f"{MARK}{item} {self._begun} {self._taken[item] + again}",
@@ -175,4 +175,4 @@ class Decisions:
         record = read_answer(answer, self.session)
         if record.answer != "undo":
             require_answered(record.item, self.session)
-        return replace(record, selection_id=None, purpose="decision")  # the selection is a stand-in
+        return replace(record, selection_id=None, purpose="decision")  # the selection is a placeholder

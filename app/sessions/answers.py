@@ -70,8 +70,8 @@ class Outcome:
 class Press:
     """One press of a key or button: an answer, an undo or a correction for each concept of the view.
 
-    With a single concept, it may give several items of a group the same answer, or undo all these answers
-    (`app.sessions.group`).
+    If the view has only one concept, a press may give several items of a group the same answer, or undo all
+    these answers (`app.sessions.group`).
 
     Parameters
     ----------
@@ -81,16 +81,22 @@ class Press:
     records : tuple of AnswerRecord
         One answer per concept about the item in view.
     following : str or None
-        Id of the selection that the browser showed next, if it had got one in advance.
+        Id of the selection that the browser showed next, if it had got this selection in advance.
     along : tuple of AnswerRecord
         Answers about other items of the group, or undos of such answers. They are stored only if the answer
-        with the press's id is. The log may refuse some of them.
+        with the press's id is stored. The log may refuse some of them.
     """
 
     id: str
     records: tuple[AnswerRecord, ...]
     following: str | None
     along: tuple[AnswerRecord, ...] = ()
+
+    @property
+    def seconds(self) -> float | None:
+        """Return how long the annotator looked at the item, in seconds; None if this is unknown."""
+        taken = self.records[0].time_taken_ms
+        return None if taken is None else taken / 1000
 
     @property
     def is_undo(self) -> bool:
@@ -202,7 +208,7 @@ def has_answered(session: SessionState, item: object) -> bool:
 
 
 def others_only(item: object) -> str:
-    """Return the refusal of an answer about an item that others have answered, but not this annotator."""
+    """Return the message that refuses an answer about an item that only other people have answered."""
     return f"Item {item!r:.80} has no answer of yours: an owner decides about others'"
 
 
@@ -215,7 +221,7 @@ def require_answered(item: int, session: SessionState) -> None:
     Raises
     ------
     Refused
-        Of kind `not-asked`: if the item never had an answer, not even one that was undone.
+        If the item never had an answer, not even one that was undone (kind `not-asked`).
     """
     concept, log = session.concept.record, session.project.log
     with session.concept.lock:
@@ -256,8 +262,8 @@ def require_first(record: AnswerRecord, session: SessionState, batch: Sequence[A
     Raises
     ------
     Refused
-        Of kind `conflict`: if the log has another answer to the selection that was not undone, or if
-        `batch`, the earlier answers in the browser's queue, has an answer to the selection.
+        If the log has an answer to the selection that was not undone, or if `batch`, the earlier answers in
+        the browser's queue, has an answer to the selection (kind `conflict`).
     """
     if record.selection_id is None or record.answer == "undo" or record.corrects is not None:
         return

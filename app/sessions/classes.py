@@ -1,4 +1,4 @@
-"""Label several concepts at once: one key press is a yes to one concept and a no to the others.
+"""Label several concepts at once: one key press is a yes to one concept and a no to all other concepts.
 
 The concepts take turns in a fixed order. In its turn, a concept selects an item by its own hyperplane. Which
 concept comes next does not depend on the answer. The look-ahead (`app.engine.lookahead`) therefore prepares
@@ -41,8 +41,8 @@ MOST = 9
 class ClassSession(ItemView):
     """The view of one item and the classes to choose from.
 
-    Each concept has its own session. The annotator's session is the leading one. Rounds are counted over all
-    sessions.
+    Each concept has its own session. The annotator's session is the leading session. Rounds are counted over
+    all sessions.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class ClassSession(ItemView):
         return [self.member(concept.id) for concept in self.concepts]
 
     def member(self, concept_id: int) -> SessionState:
-        """Return the session of one of the concepts; start it if necessary."""
+        """Return the session of a concept; start the session if necessary."""
         if concept_id not in self._opened:
             log, main = self.project.log, self.session
             name = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self.id}, concept {concept_id}"))
@@ -81,7 +81,11 @@ class ClassSession(ItemView):
         return self._opened[concept_id]
 
     def checked(self, selection_id: str | None) -> SessionState:
-        """Return the session with the selection to compare with a full scan; None for the latest one."""
+        """Return the session of the selection that is to be compared with a full scan.
+
+        If there is no such selection, return the session of the last comparison or, before the first
+        comparison, the leading session.
+        """
         record = self.project.log.selection(selection_id) if selection_id else None
         if record is not None:
             self._checked = super().member(record.concept_id)
@@ -94,13 +98,12 @@ class ClassSession(ItemView):
     def occasion(self, member: SessionState, pool: Pool) -> Occasion:
         """Return the conditions of a concept's next selection."""
         return replace(
-            member.occasion(pool),
+            super().occasion(member, pool),
             others=self.project.leases.others(self.id),
             include_skipped=self.session.include_skipped,
             round=self.next_round,
             audit_share=0.0,
             persons=self.project.persons(self.next_round, self.session.seed),
-            is_hurried=self.session.may_hurry and self.project.store.load.is_short(self.id),
         )
 
     def _show_item(self, members: Sequence[SessionState]) -> None:
@@ -128,9 +131,8 @@ def can_choose(session: SessionState) -> bool:
 def labels_of(concepts: Sequence[ConceptRecord]) -> list[dict[str, Any]]:
     """Return the choices on the card in key order, each with the display name of its positive class.
 
-    Classes that are known by their questions alone are named by the words in which these questions differ.
-    If all classes are digits, each digit is its own key, so that the key for a 7 is 7. Otherwise the keys are
-    numbers from 1.
+    Concepts without a class name are named by the words in which their questions differ. If all classes are
+    digits, each digit is its own key, so that the key for a 7 is 7. Otherwise the keys are numbers from 1.
     """
     called = [concept.positive_class or of_class(concept.question, concept.name) for concept in concepts]
     stems = [concept.question.strip(" ?") for concept in concepts]

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 AHEAD_SECONDS = 0.25
 """Maximum time in seconds that a card waits for the look-ahead; after that, the browser asks for it."""
 
+QUICK_SECONDS = 0.3
+"""An annotator outruns the look-ahead by answering within this many seconds, before a next item is ready."""
+
 
 class ItemView:
     """The item that an annotator sees, and the items prepared to follow it. Thread-safe: calls take turns.
@@ -51,6 +54,7 @@ class ItemView:
         self._opened: dict[int, SessionState] = {session.concept.record.id: session}  # by concept
         self._last: SessionState | None = None  # the session that selected the item in view, or the last item
         self._changes = 0  # number of corrections; each of them makes the look-ahead outdated
+        self._is_outrun = False  # whether the annotator outruns the look-ahead
 
     @property
     def shown(self) -> SelectionRecord | None:
@@ -58,16 +62,24 @@ class ItemView:
         return self._last.shown if self._last else None
 
     def members(self) -> Sequence[SessionState]:
-        """Return the sessions that select in turn, in a fixed order, including the leading one."""
+        """Return the sessions that select in turn, in a fixed order, including the leading session."""
         return [self.session]
 
     def member(self, concept_id: int) -> SessionState:
-        """Return the session that selects for a concept, or the leading session if there is none."""
+        """Return the session that selects for a concept. If no session does, return the leading session."""
         return self._opened.get(concept_id, self.session)
 
     def occasion(self, member: SessionState, pool: Pool) -> Occasion:
         """Return the conditions of a session's next selection."""
-        return member.occasion(pool)
+        return replace(member.occasion(pool), is_hurried=self.hurries())
+
+    def hurries(self) -> bool:
+        """Return whether selections are hurried.
+
+        They are if the server is short of processor time, or if the annotator outruns the look-ahead.
+        """
+        is_short = self._is_outrun or self.project.store.load.is_short(self.id)
+        return is_short and self.session.may_hurry
 
     def read(self, answers: Sequence[Mapping[str, Any]]) -> tuple[list[Press], list[Refusal]]:
         """Parse the browser's answers; return the presses, and the refusals of malformed answers."""
@@ -105,11 +117,12 @@ class ItemView:
             new, known = ({answer.id for answer in some} for some in (result.accepted, result.known))
             for press in presses:
                 if press.is_in(new) or (press.is_in(known) and self._is_left(press)):
+                    self._note_pace(press)
                     self._move_on(press)
         return outcome
 
     def _stored(self, answers: Sequence[Mapping[str, Any]]) -> tuple[AppendResult, Sequence[Press], Outcome]:
-        """Store the answers; if another server has taken the session over meanwhile, take it back first."""
+        """Store the answers. If another server has taken over the session, take the session back first."""
 
         def store() -> tuple[AppendResult, Sequence[Press], Outcome]:
             presses, malformed = self.read(answers)
@@ -149,7 +162,8 @@ class ItemView:
     def in_view(self) -> SelectionRecord | None:
         """Return the selection in view, or None if no item can be shown.
 
-        Select an item if there is none in view, or if its lease expired and another session has leased it.
+        Select an item if no item is in view, or if this session's lease of the item in view has expired and
+        another session has leased the item.
         """
         with self.alone() as members:
             self._show_item(members)
@@ -180,7 +194,7 @@ class ItemView:
             self._put_in_view(chooser, last)
 
     def choose(self) -> None:
-        """Select an item by the session whose turn it is; if it has no items left, by the session after it.
+        """Let the session whose turn it is select an item; if it has no items left, let the next session.
 
         If the selection can't be stored, no item is shown, and the leading session's `trouble` gives the
         reason. The next request for a card retries the selection. If another server has taken the session
@@ -203,7 +217,7 @@ class ItemView:
         main.view = self
         self._show_nothing(trouble=None)
         if self.ahead is not None:
-            self.ahead.cancel()  # it competes for the processor, and nothing that it still computes is of use
+            self.ahead.cancel()  # it competes for the processor, and its results are no longer needed
         if pool is None:
             return
         members = self.in_turn()
@@ -218,7 +232,7 @@ class ItemView:
             self.project.leases.keep(self.id, ())
 
     def _choose_of(self, members: Sequence[SessionState], pool: Pool) -> bool:
-        """Show the selection of the first session that has an item left; return whether one has."""
+        """Show the selection of the first session that has an item left; return False if there is none."""
         for member in members:
             try:
                 chosen = self._select(member, pool)
@@ -233,7 +247,7 @@ class ItemView:
         return False
 
     def _select(self, member: SessionState, pool: Pool) -> Chosen:
-        """Train and select on one core, so that others' trainings don't come between; see `select_items`."""
+        """Train and select on one core, so that no other training runs in between; see `select_items`."""
         member.concept.wait_until_trainable(pool)
         with a_core():
             occasion = self.occasion(member, pool)
@@ -256,8 +270,18 @@ class ItemView:
             return any(log.selection(_again(undo)) is None for undo in press.records if self._undone(undo))
         return self.shown is not None and press.answers(self.shown)
 
+    def _note_pace(self, press: Press) -> None:
+        """Note whether the annotator outruns the look-ahead.
+
+        An annotator begins to outrun the look-ahead with a quick answer for which no next item was ready, and
+        stops with a slow answer.
+        """
+        seconds = press.seconds
+        is_quick = seconds is not None and seconds < QUICK_SECONDS
+        self._is_outrun = is_quick and (self._is_outrun or press.following is None)
+
     def _move_on(self, press: Press) -> None:
-        """Show the item after a stored press: the one that the browser already shows, or a new selection."""
+        """Show the item that follows a stored press; the browser may already show this item."""
         if press.is_undo:
             for undo in press.records:
                 self._show_again(self.member(undo.concept_id), undo)
@@ -269,7 +293,7 @@ class ItemView:
             self.choose()
 
     def _go_on_to(self, selection_id: str) -> bool:
-        """Show the selection that the browser already shows; return False if it is not this view's own."""
+        """Show the selection that the browser already shows; return False if this view has not made it."""
         record = self.project.log.selection(selection_id)
         if record is None or is_of_many(record):
             return False
@@ -286,7 +310,7 @@ class ItemView:
         return self.project.log.selection(undone.selection_id) if undone and undone.selection_id else None
 
     def _show_again(self, member: SessionState, undo: AnswerRecord) -> None:
-        """Show the item of an undone answer again, by a copy of the selection to which it was the answer."""
+        """Show the item of an undone answer again, by a copy of the selection that was answered."""
         before, log = self._undone(undo), self.project.log
         if before is None or not member.concept.has_row(before.item):
             return
@@ -353,7 +377,7 @@ class ItemView:
                 reason,
                 self.project.store.load,
                 self.id,
-                may_hurry=member.may_hurry,
+                hurries=self.hurries,
             )
             self.ahead.start(self.project.executor, partial(self._tell_of_ahead, shown.id))
         return self.ahead

@@ -18,8 +18,9 @@ def start_afresh(project: OpenProject, concept: ConceptRecord, *, by: Person = O
     """Replace `concept` by a new concept with the same question and no labels; return the new concept.
 
     Nothing is moved or deleted. Sessions that still show the old concept can still store answers, and
-    `closecall verify` replays all of them. If the concept was already replaced, for example by a second click
-    or in another window, the newest replacement is returned.
+    ``closecall verify`` replays all these answers. The pages of these sessions say that the question was
+    reset. If the concept was already replaced, for example by a second click or in another window, return the
+    newest replacement.
 
     Raises
     ------
@@ -33,7 +34,10 @@ def start_afresh(project: OpenProject, concept: ConceptRecord, *, by: Person = O
         later = [other for other in offered if other.question == concept.question and other.id > concept.id]
         if later:
             return max(later, key=lambda other: other.id)
-    return copy_concept(project.concept_store, concept, _next_name(project, concept.name), in_its_place=True)
+    name = _next_name(project, concept.name)
+    fresh = copy_concept(project.concept_store, concept, name, in_its_place=True)
+    project.live_concept(concept.id).refresh()
+    return fresh
 
 
 def _next_name(project: OpenProject, name: str) -> str:

@@ -42,7 +42,7 @@ PAGE = 20
 """Items per page."""
 
 PACE = 50
-"""The pace is computed from this many of the newest timed answers."""
+"""Number of newest timed answers whose median time is shown as the pace."""
 
 VIEWS = ("doubted", "contested", "no", "yes", "skip", "unsure", "all")
 """Names of the lists of items, in the order in which the page offers them."""
@@ -126,7 +126,7 @@ class ReviewedConcept:
             return reviewed
 
     def answers(self) -> Answers:
-        """Return all answers about items of the pool. The result is the same object until something changes.
+        """Return all answers about items of the pool; the same object until the answers or the pool change.
 
         A damaged log may have answers about items that the pool lacks. These answers are left out.
         """
@@ -237,7 +237,7 @@ class Review:
         return self._own[1]
 
     def _stale(self, given: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-        """Return why to refuse answers whose items were answered elsewhere meanwhile, by the answers' ids."""
+        """Return, by id, the reason to refuse each answer whose item was answered elsewhere meanwhile."""
         stale: dict[str, str] = {}
         stands: dict[object, object] = {}  # id of the reviewer's current answer, by item
         replaced: dict[object, object] = {}  # id of the replaced answer, by the new answer's id
@@ -261,8 +261,8 @@ class Review:
     ) -> NDArray[np.int64]:
         """Return the items of a view that match the search.
 
-        The list is kept until another one is requested, so that corrections don't move items. If `judgement`
-        is outdated, `keep` is false, and a list of doubted items is not kept.
+        The list is kept until the browser requests another list, so that corrections don't move items. If
+        `judgement` is outdated, `keep` is false, and a list of doubted items is not kept.
         """
         wanted = (asked.view, asked.line, asked.fresh)
         if self._listing is not None and self._listing[0] == wanted:
@@ -358,7 +358,7 @@ def _event(answers: Answers, row: int, detail: Detail) -> dict[str, Any]:
 def _voice(answers: Answers, row: int) -> str:
     """Return the annotator's name, with a note if the answer is an owner's decision instead of a vote."""
     name = _name(answers, row)
-    return f"{name}, deciding" if answers.is_decision[row] else name
+    return f"{name} (decision)" if answers.is_decision[row] else name
 
 
 def _name(answers: Answers, row: int) -> str:

@@ -21,6 +21,7 @@ Index = int | np.intp
 # Cholesky factor even if the rows of the labels are linearly dependent.
 _RIDGE = 1e-10
 _ENTERING = 8
+_REFINEMENTS = 20  # maximum number of further steps if the labels that joined a face can't move; see `pivots`
 _AHEAD = 2  # number of rows by which prefetching is ahead of reading
 _LINE = 16  # float32 values in a cache line
 
@@ -41,8 +42,9 @@ class Signed(NamedTuple):
 def free_at_most(d: int) -> int:
     """Return the maximum number of free labels, which have 0 < α < C, for rows of d features.
 
-    The rows of free labels should be linearly independent, and at most d + 1 rows with a bias can be. The
-    number is rounded up to a multiple of 16, which leaves room for a few dependent rows.
+    The rows of free labels should be linearly independent. With the bias, a row has d + 1 entries, so at most
+    d + 1 rows are independent. This number is rounded up to a multiple of 16, which leaves room for a few
+    dependent rows.
     """
     return -(-(d + 1) // _LINE) * _LINE
 
@@ -128,9 +130,9 @@ def sides(
     """Run dual coordinate descent from a feasible alpha, in place.
 
     The descent ends when all projected gradients of a pass over all labels are within `tolerance` of each
-    other, or after `passes` passes. To save time, a label is left out of further passes (shrinking) if it
-    is at a bound, and its gradient points out of the box and lies beyond all projected gradients of the pass
-    before.
+    other, or after `passes` passes. To save time, some labels are left out of further passes (shrinking). A
+    label is left out if it is at a bound, and its gradient points out of the box and lies beyond all
+    projected gradients of the previous pass.
     """
     n = alpha.shape[0]
     w = np.zeros(d + 1, dtype=np.float32)
@@ -255,22 +257,26 @@ def pivots(
 
     The face is the set of free labels, with 0 < αᵢ < Cᵢ. At the optimum of a face, the margins of its labels
     are all 1. Each step moves alpha towards this optimum as far as the box allows, and labels that reach a
-    bound leave the face. Once the optimum is reached, the labels that most violate their optimality condition
+    bound leave the face. When the optimum is reached, the labels that most violate their optimality condition
     join the face.
 
-    A pass over all labels finds those that violate their condition. Until none of them does any more, only
-    these labels are observed, and those that meet their condition by less than `nearness`. Then follows
-    another pass. With a `nearness` of −∞, each optimum of a face is followed by a pass.
+    The optimum counts as reached when the margins are 1 within a tenth of the tolerance. The remaining errors
+    of the margins may send all labels that have just joined back to their bounds before any label moves. To
+    keep this from repeating for ever, the optimum is then refined before labels join again.
 
-    The method ends when all labels meet their optimality conditions within `tolerance`, after `most` steps,
-    or if they don't after `passes` passes and one more.
+    A pass over all labels finds the labels that violate their condition, and the labels that meet it by less
+    than `nearness`. From then on, only these labels are checked, until none of them violates its condition.
+    Then another pass follows. With a `nearness` of −∞, each optimum of a face is followed by a pass.
+
+    The method ends when a pass finds that all labels meet their optimality conditions within `tolerance`. It
+    gives up after `most` steps, or when `passes` + 1 passes have found violations.
 
     Returns
     -------
     float
-        The greatest amount by which a label with α = 0 or α = C violates its optimality condition; negative
-        if each of them meets its condition with room to spare. Infinite if the method has not reached the
-        optimum, but alpha is feasible then, too.
+        The greatest amount by which a label with α = 0 or α = C violates its optimality condition. Negative
+        if all these labels meet their conditions with room to spare. Infinite if the method has not reached
+        the optimum; alpha is feasible even then.
     """
     n, p = alpha.shape[0], d + 1
     capacity = min(n, 2 * free_at_most(d) + _ENTERING)
@@ -285,12 +291,14 @@ def pivots(
     w = _combine(A, d, alpha)
     violation = np.empty(n)
     near, n_near = np.empty(n, dtype=np.int64), 0
+    has_moved, refinements = True, 0
     for _ in range(most):
         worst = 0.0
         for k in range(f):
             step[k] = 1.0 - _margin(A, face[k], d, w)
             worst = max(worst, abs(step[k]))
-        if worst > 0.1 * tolerance:
+        if worst > 0.1 * tolerance or (worst > 0.0 and refinements > 0):
+            refinements -= 1
             _solve(L, f, step)
             theta = 1.0
             for k in range(f):
@@ -298,6 +306,7 @@ def pivots(
                 room = upper[i] - alpha[i] if step[k] > 0.0 else alpha[i]
                 if room < theta * abs(step[k]):
                     theta = room / abs(step[k])
+            has_moved |= theta > 0.0
             for k in range(f - 1, -1, -1):
                 i = face[k]
                 old = alpha[i]
@@ -310,6 +319,9 @@ def pivots(
                     on_face[i] = False
                     f -= 1
                 _add_row(A, i, d, alpha[i] - old, w)
+            continue
+        if not has_moved:
+            has_moved, refinements = True, _REFINEMENTS
             continue
         entering = 0
         for c in range(n_near):
@@ -337,6 +349,7 @@ def pivots(
             _append(A, d, squares, joining, face, f, L, row)
             on_face[joining] = True
             f += 1
+        has_moved, refinements = False, 0
     return np.inf
 
 
@@ -406,9 +419,9 @@ def numbers(
 ) -> tuple[Float64s, Float64s, NDArray[np.int64], Float64s]:
     """Return the weights and the αᵢ, computed only from the side of each label.
 
-    The side of a label is whether its αᵢ is 0, Cᵢ or free in between. The weights are Σαᵢaᵢ, and the free αᵢ
-    make the margins of their labels equal to 1. The free labels, and the Cholesky factor of their Gram
-    matrix, are returned, too.
+    A label has one of three sides: αᵢ = 0, αᵢ = Cᵢ, or αᵢ free in between. The weights are Σαᵢaᵢ, and the
+    free αᵢ make the margins of their labels equal to 1. The free labels, and the Cholesky factor of their
+    Gram matrix, are returned, too.
     """
     p = d + 1
     exact = np.where(alpha >= upper, upper, 0.0)

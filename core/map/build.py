@@ -9,7 +9,7 @@ Each of these folders is written completely or not at all, by `core.selection.fi
 continues after the last folder, and its result is bit for bit the same as without the interruption. When a
 pool grows, its old rows keep their positions. The map is made again with a new layout only when the pool has
 more than `GROWTH` times as many rows as when the sample was drawn. The positions on earlier maps are kept,
-because logs refer to them. Together they take less than twice the space of the positions on the newest map.
+because logs refer to them. Together, the earlier positions take less than twice the space of the newest ones.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from closecall.core.files.durable import disk_trouble
 from closecall.core.map.layout import Layout, lay_out
 from closecall.core.numerics.randomness import seed_for
 from closecall.core.numerics.rows import Rows
-from closecall.core.pool.pool import COPIED_ROWS, Pool
+from closecall.core.pool.pool import Pool
+from closecall.core.pool.segment_rows import COPIED_ROWS
 from closecall.core.selection.files import read_index, remove_leftovers, write_index
 from closecall.core.similar.files import digest_of
 
@@ -92,7 +93,7 @@ class PoolMap:
         pool : Pool
             The pool, complete or not.
         digest : str or None
-            Digest of the layout of the newest map or of an earlier map; None means the newest.
+            Digest of the layout of the map, which may be an earlier map. None means the newest map.
 
         Raises
         ------
@@ -121,15 +122,15 @@ def has_map(pool_path: Path) -> bool:
 
 
 def build_map(pool: Pool, progress: Progress = lambda _done, _total: None, *, seed: int = 0) -> PoolMap:
-    """Build the map of a complete pool, or continue it if it was interrupted or the pool has grown.
+    """Build the map of a complete pool, or continue a map if its build was interrupted or the pool has grown.
 
     Parameters
     ----------
     pool : Pool
         The pool. The map is written to its folder.
     progress : callable
-        Called with the number of rows placed so far and the total number of rows. An exception that it raises
-        ends the build; the next build continues after the rows placed so far.
+        Called with the number of rows placed so far and the total number of rows. If `progress` raises an
+        exception, the build ends, and the next build continues after these rows.
     seed : int
         Seed of the sample and of UMAP.
 
@@ -164,7 +165,7 @@ def build_map(pool: Pool, progress: Progress = lambda _done, _total: None, *, se
 
 @dataclass(frozen=True, eq=False)
 class _SavedLayout:
-    """Saved layout, with the rows of its sample and the pool's number of rows when the sample was drawn."""
+    """A saved layout, the rows of its sample, and the number of rows from which the sample was drawn."""
 
     layout: Layout
     sample: NDArray[np.int64]
@@ -242,7 +243,7 @@ def _laid_out(folder: Path, pool: Pool, seed: int) -> _SavedLayout:
 
 
 def _put_aside(folder: Path, pool: Pool, following: str) -> None:
-    """Keep the positions on the present map, before it is replaced by one with the layout `following`.
+    """Keep the positions on the present map, before a map with the layout `following` replaces it.
 
     Nothing is kept if the present map is damaged or has the same layout.
     """
@@ -287,7 +288,7 @@ def _part(folder: Path, first: int) -> Path:
 
 @contextmanager
 def _lock(folder: Path) -> Iterator[None]:
-    """Prevent other processes from building the map; raise InputError if one is building it already."""
+    """Prevent other processes from building the map. If one is already building it, raise InputError."""
     with disk_trouble(folder):
         folder.mkdir(exist_ok=True)
         lock = FileLock(folder / _LOCK)

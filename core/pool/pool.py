@@ -8,13 +8,12 @@ of the folder. A snapshot never changes as the folder grows, and its rows are al
 later snapshot.
 
 A *row* is a position 0 … N − 1 in the features; an *item id* is a position in the order of the source.
-Held-out and unreadable items have ids but no rows. `Pool.ids` maps rows to ids and ascends.
+Held-out and unreadable items have ids but no rows. `Pool.ids` has the id of each row, in ascending order.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -27,17 +26,15 @@ from numpy.typing import ArrayLike, NDArray
 from closecall.core.errors import InputError
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.linear.scoring import score_blocks
-from closecall.core.numerics.rows import PlacedRows, Rows, cut, gathered, no_rows
+from closecall.core.numerics.rows import PlacedRows, Rows, cut, no_rows
 from closecall.core.pool.feature_files import LAYOUTS
 from closecall.core.pool.held_out import HeldOut
 from closecall.core.pool.item_ids import Ids, ItemIds, whole_numbers
-from closecall.core.pool.manifest import CURE, IDS, MANIFEST, PROBLEMS, SPARSE, Manifest
-from closecall.core.pool.segments import Segment, check_part, load_part
+from closecall.core.pool.manifest import IDS, MANIFEST, SPARSE, Manifest
+from closecall.core.pool.segment_rows import SegmentRows
+from closecall.core.pool.segments import Segment, check_part, load_part, load_problems
 from closecall.core.sources import Problem, Source, open_source
 from closecall.core.sources.registry import feature_kind, holds_texts, item_word
-
-COPIED_ROWS = 8192
-"""Maximum number of rows per block in `Pool.blocks`, where rows must be copied."""
 
 Identity = tuple[int, int, int]
 
@@ -78,11 +75,11 @@ class Pool:
     item_word : str
         Display name of one item: "image", "text", "vector" or "set".
     complete : bool
-        Whether the snapshot already has all rows of the pool; more can come only if the source grows.
+        Whether the snapshot already has all rows of the pool. More rows can come only if the source grows.
     n_unreadable : int
-        Number of items so far that could not be read, not counting held-out items.
+        Number of items that could not be read until now.
     expected : int
-        Number of rows of the complete pool, as far as known.
+        Number of rows of the complete pool, if all remaining items can be read.
     """
 
     def __init__(
@@ -110,15 +107,15 @@ class Pool:
         self.ids = np.concatenate([np.empty(0, np.int64), *(segment.ids for segment in segments)])
         self.ids.flags.writeable = False
         self._segments = tuple(_with_ids_of(self.ids, segment) for segment in segments)
-        self._filled = tuple(segment for segment in self._segments if len(segment))
-        self._starts = np.array([segment.first_row for segment in self._filled], dtype=np.int64)
+        self._rows = SegmentRows(self._segments, self.n_features, self.dtype, is_sparse=self.is_sparse)
         self._item_ids = ItemIds(self.ids)
-        self.n_unreadable = sum(part.unreadable for part in manifest.segments)
-        self.expected = manifest.items - manifest.n_held_out - self.n_unreadable
+        self.n_unreadable = sum(part.unreadable for part in manifest.parts)
+        unreadable = sum(part.unreadable for part in manifest.segments)
+        self.expected = manifest.items - manifest.n_held_out - unreadable
 
     @classmethod
     def open(cls, path: Path | str, version: int | None = None) -> Pool:
-        """Open the current snapshot of the pool in the folder `path`, or the one with `version` segments.
+        """Open the pool in the folder `path`: the current snapshot, or the snapshot with `version` segments.
 
         A pool whose builder has just started has no rows yet.
 
@@ -135,19 +132,19 @@ class Pool:
         Raises
         ------
         InputError
-            If the pool is damaged or was replaced by another.
+            If the pool is damaged or was replaced by another pool.
         """
         if self._identity is not None and _identity(self.path) == self._identity:
             return self
         return _open(self.path, None, self)
 
     def prefix(self, n_rows: int) -> Pool:
-        """Return a snapshot with the first `n_rows` rows only; its `refreshed` returns the whole pool.
+        """Return a snapshot with only the first `n_rows` rows. Its method `refreshed` returns the whole pool.
 
         Raises
         ------
         InputError
-            If there are fewer rows.
+            If this snapshot has fewer rows.
         """
         if not 0 <= n_rows <= len(self):
             raise InputError(f"n_rows must be from 0 to {len(self)} in the pool {self.path}, got {n_rows}")
@@ -192,7 +189,7 @@ class Pool:
         Raises
         ------
         InputError
-            If a hyperplane has a different number of features.
+            If a hyperplane and the pool have different numbers of features.
         """
         for hyperplane in hyperplanes:
             if len(hyperplane.normal) != self.n_features:
@@ -200,7 +197,7 @@ class Pool:
                     f"the hyperplane has {len(hyperplane.normal)} features, the pool {self.path} "
                     f"has {self.n_features}"
                 )
-        return score_blocks(((segment.first_row, segment.X) for segment in self._filled), hyperplanes)
+        return score_blocks(((part.first_row, part.X) for part in self._rows.segments), hyperplanes)
 
     def rows(self, rows: ArrayLike) -> Rows:
         """Return the features of these rows, of shape (n, n_features), in the given order.
@@ -214,49 +211,34 @@ class Pool:
         if wanted.size and (wanted.min() < 0 or wanted.max() >= len(self)):
             bad = wanted[(wanted < 0) | (wanted >= len(self))][0]
             raise InputError(f"rows must be from 0 to {len(self) - 1} in the pool {self.path}, got {bad}")
-        order = np.argsort(wanted, kind="stable")
-        ends = [*np.searchsorted(wanted[order], self._starts).tolist(), len(wanted)]
-        found = [(order[:0], no_rows(self.n_features, sparse=self.is_sparse))]
-        for segment, start, end in zip(self._filled, ends[:-1], ends[1:], strict=True):
-            if start < end:
-                there = order[start:end]
-                found.append((there, segment.X[wanted[there] - segment.first_row]))
-        return gathered(found)
+        return self._rows.gathered(wanted)
 
     def placed_rows_of(self, ids: ArrayLike) -> PlacedRows:
-        """Return the memory addresses of the dense features of the items `ids`; only float16 rows are copied.
+        """Return the memory addresses of the dense rows of items. Only float16 rows are copied.
 
         Raises
         ------
         InputError
             If an item has no row in this snapshot.
         """
-        rows = self.row_of(ids)
-        if self.dtype != np.float32:
-            return PlacedRows.of(self.rows(rows))
-        owners = tuple(segment.X for segment in self._filled)
-        segment = np.searchsorted(self._starts, rows, side="right") - 1
-        first = np.array([X.ctypes.data for X in owners], dtype=np.uintp)
-        width = np.uintp(self.n_features * self.dtype.itemsize)
-        places = first[segment] + (rows - self._starts[segment]).astype(np.uintp) * width
-        return PlacedRows(places, self.n_features, owners)
+        return self._rows.placed(self.row_of(ids))
 
     def rows_of(self, ids: ArrayLike) -> Rows:
         """Return the features of items in the order of `ids`, of shape (n, n_features); see `row_of`."""
         return self.rows(self.row_of(ids))
 
     def have_rows(self, ids: ArrayLike) -> NDArray[np.bool_]:
-        """Return which of the items `ids` have a row in this snapshot, of shape (n,); see `has_row`."""
+        """For each of the items `ids`, return whether it has a row; shape (n,). See `has_row`."""
         return self._item_ids.find(whole_numbers(ids, "ids"))[1]
 
     def has_row(self, item: int) -> bool:
-        """Return whether the item has a row in this snapshot; held-out and unreadable items have none."""
+        """Return whether the item has a row in this snapshot. Held-out and unreadable items have no row."""
         return self._item_ids.has(item)
 
     def can_have_rows(self) -> NDArray[np.bool_]:
-        """Return which items of the source have a row or, in a pool that is being built, may still get one.
+        """For each item of the source, return whether it has a row or may still get a row; shape (n_items,).
 
-        The result has shape (n_items,). Held-out items get no row, nor do items that could not be read.
+        If the pool is complete, no item gets another row. Held-out and unreadable items never have rows.
 
         Raises
         ------
@@ -285,9 +267,9 @@ class Pool:
         return rows
 
     def truth(self, ids: ArrayLike) -> NDArray[np.int16]:
-        """Return the index into `classes` of each of the items `ids`, of shape (n,), int16; −1 where unknown.
+        """For each of the items `ids`, return the index of its class in `classes`, or −1 if unknown.
 
-        Held-out items are allowed.
+        The result has shape (n,) and is int16. Held-out items are allowed.
 
         Raises
         ------
@@ -312,12 +294,7 @@ class Pool:
         float32 pools, dense or sparse, yield their mapped segments without copying, read-only. float16 pools
         yield copies of at most 8,192 rows.
         """
-        for segment in self._filled:
-            skip = max(0, start_row - segment.first_row)
-            step = COPIED_ROWS if self.dtype != np.float32 else max(1, len(segment))
-            for first in range(skip, len(segment), step):
-                X = cut(segment.X, first, first + step)
-                yield segment.first_row + first, X.astype(np.float32, copy=False)
+        return self._rows.blocks(start_row)
 
     @cached_property
     def held_out(self) -> HeldOut:
@@ -333,7 +310,7 @@ class Pool:
     def source(self) -> Source:
         """Source of the items, which can display any of them.
 
-        Snapshots made by `refreshed` and `prefix` share it until the pool gets another source.
+        Snapshots made by `refreshed` and `prefix` share this object until the pool gets another source.
 
         Raises
         ------
@@ -344,7 +321,7 @@ class Pool:
 
     @cached_property
     def feature_kind(self) -> str:
-        """Kind of the features; see `Source.feature_kind`. It is found without the files of the source.
+        """Kind of the features; see `Source.feature_kind`. The source's files are not needed.
 
         Raises
         ------
@@ -361,18 +338,11 @@ class Pool:
         InputError
             If a file that lists problems is damaged.
         """
-        found = []
-        for part in self._manifest.parts:
-            path = self.path / part.folder / PROBLEMS
-            try:
-                lines = path.read_text("utf-8").splitlines()
-                found += [Problem(**json.loads(line)) for line in lines]
-            except (OSError, ValueError, TypeError) as error:
-                raise InputError(f"{path} is damaged ({error}): {CURE}") from error
+        found = [problem for part in self._manifest.parts for problem in load_problems(self.path, part)]
         return sorted(found, key=lambda problem: problem.item)
 
     def check(self, deep: bool = False) -> None:
-        """Compare the snapshot's files with the manifest: their sizes, and if `deep` their checksums.
+        """Compare the sizes of the snapshot's files with the manifest. If `deep`, also compare the checksums.
 
         Raises
         ------
@@ -384,23 +354,23 @@ class Pool:
 
     @property
     def feature_bytes(self) -> int:
-        """Size on disk in bytes of the features; a segment that `prefix` has shortened counts in full."""
+        """Size of the features on disk in bytes. A segment that `prefix` has shortened counts in full."""
         names = self._layout.files
         return sum(part.files[name].bytes for part in self._manifest.segments for name in names)
 
     @cached_property
     def digest(self) -> str:
-        """Sixteen hexadecimal digits that identify these rows, equal for equal snapshots of a pool."""
+        """Sixteen hexadecimal digits that identify these rows; the same for equal snapshots of a pool."""
         digest = hashlib.blake2b(digest_size=8)
         for part, segment in zip(self._manifest.segments, self._segments, strict=True):
-            if not len(segment):  # `prefix` can't know whether the snapshot ended before such a segment
+            if not len(segment):  # snapshots with the same rows may differ in empty segments
                 continue
             stamps = [part.files[name].checksum for name in (*self._layout.files, IDS)]
             digest.update(f"{stamps} {len(segment)}\n".encode())
         return digest.hexdigest()
 
     def _continued_by(self, manifest: Manifest) -> list[Segment]:
-        """Check that `manifest` begins with this snapshot's segments; return those not cut by `prefix`."""
+        """Check that `manifest` begins with this snapshot's segments. Return those not cut by `prefix`."""
         parts = self._manifest.segments
         if parts != manifest.segments[: len(parts)]:
             raise InputError(f"the pool {self.path} was replaced by another pool: open it again")
@@ -412,7 +382,7 @@ class Pool:
         return np.concatenate([np.empty(0, np.int16), *(segment.truth for segment in self._segments)])
 
     def _saved_source(self, other: Pool | None) -> _SavedSource:
-        """Return the source that the manifest describes, shared with `other` if that has the same source."""
+        """Return the source that the manifest describes. If `other` has the same source, share its object."""
         folder = self._manifest.source_folder
         own = _SavedSource(self._manifest.source, self.path / folder if folder else None)
         return other._source if other is not None and other._source == own else own
@@ -450,7 +420,7 @@ def _open(path: Path, version: int | None, earlier: Pool | None) -> Pool:
 
 
 def _identity(path: Path) -> Identity | None:
-    """Return a value that changes whenever the manifest is replaced; None without a manifest."""
+    """Return a value that changes whenever the manifest is replaced, or None if there is no manifest."""
     try:
         stat = (path / MANIFEST).stat()
     except OSError:

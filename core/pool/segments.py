@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from scipy.sparse import csr_array
 from closecall.core.errors import InputError
 from closecall.core.files.durable import stamp_of
 from closecall.core.pool.feature_files import LAYOUTS, array
-from closecall.core.pool.manifest import CURE, IDS, TRUTH, Manifest, Part
+from closecall.core.pool.manifest import CURE, IDS, PROBLEMS, TRUTH, Manifest, Part
+from closecall.core.sources import Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +59,7 @@ def load_part(pool: Path, part: Part, first_row: int, manifest: Manifest) -> Seg
 
 
 def check_part(pool: Path, part: Part, *, deep: bool = False) -> None:
-    """Compare the part's files with the manifest: their lengths, and if `deep` their checksums.
+    """Compare the lengths of the part's files with the manifest. If `deep`, also compare the checksums.
 
     Raises
     ------
@@ -76,3 +78,18 @@ def check_part(pool: Path, part: Part, *, deep: bool = False) -> None:
             raise InputError(f"{path} is missing: {CURE}") from None
         except OSError as error:
             raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def load_problems(pool: Path, part: Part) -> list[Problem]:
+    """Return the items of the part that could not be read, with the reasons.
+
+    Raises
+    ------
+    InputError
+        If the file that lists these items is damaged.
+    """
+    path = pool / part.folder / PROBLEMS
+    try:
+        return [Problem(**json.loads(line)) for line in path.read_text("utf-8").splitlines()]
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(f"{path} is damaged ({error}): {CURE}") from error

@@ -65,3 +65,28 @@ def test_the_card_waits_for_whoever_is_faster_than_the_server(stopped: Server, l
         labeling.page.keyboard.press(key)
     assert labeling.item == item
     expect(labeling.card).to_have_attribute("data-saving", "2")
+
+
+WATCH_REQUESTS = """() => {
+  window.sent = [];
+  let frames = 0; // begun since the last key press
+  addEventListener("keydown", () => { frames = 0; requestAnimationFrame(() => { frames += 1; }); }, true);
+  const ask = window.fetch;
+  window.fetch = (place, options) => {
+    if (options?.method === "POST") window.sent.push(frames);
+    return ask(place, options);
+  };
+}"""
+"""Notes at each request whether a frame has begun since the key press."""
+
+
+def test_the_server_hears_of_an_answer_once_the_next_is_drawn(server: Server, labeling: Labeling) -> None:
+    """Its work would delay the drawing."""
+    for key in "ynn":
+        labeling.press(key)
+    labeling.page.evaluate(WATCH_REQUESTS)
+    for key in "yn":
+        labeling.wait_for_what_follows()
+        labeling.press(key)
+    assert labeling.page.evaluate("sent") == [1, 1]
+    assert len(server.answers(labeling.session)) == 5

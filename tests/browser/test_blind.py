@@ -45,6 +45,7 @@ def test_who_labels_is_told_in_the_end(server: Server, page: Page) -> None:
     person.wait()
     tell = page.get_by_role("button", name="Which chose better?")
     expect(tell).to_be_disabled()
+    expect(page.get_by_text("Each strategy needs up to 10 more answers before we can tell.")).to_be_visible()
     items: list[int] = []
     for turn in range(120):
         if tell.is_enabled():

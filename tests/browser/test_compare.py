@@ -222,20 +222,22 @@ def test_the_headline_is_made_from_the_curves(racing: Racing) -> None:
     said = racing.page.locator(".title").inner_text()
     courses = {name: [turns[i][0] for turns in racing.turns] for i, name in enumerate(COMPARED)}
     chosen, random = courses["margin-index"], courses["random"]
+    by = f"by {label_of('margin-index')}"
     leader, follower, names = (
-        (chosen, random, ("chosen", "random"))
+        (chosen, random, (by, "at random"))
         if chosen[-1] >= random[-1]
-        else (random, chosen, ("random", "chosen"))
+        else (random, chosen, ("at random", by))
     )
     below = [i + 1 for i, value in enumerate(leader) if value < follower[-1]]
     since = below[-1] + 1 if below else 1
     n = len(racing.turns)
     if since >= 0.95 * n:
-        assert said == "So far random labels are as good as chosen ones."
+        assert said == f"So far labels chosen at random are as good as those chosen {by}."
     elif below:
-        assert said == f"{since} {names[0]} labels equal {n} {names[1]} ones."
+        assert said == f"{since} labels chosen {names[0]} equal {n} chosen {names[1]}."
     else:
-        assert re.match(rf"1 {names[0]} label equals|So far (neither|{names[1]}) |The first labels are", said)
+        nothing = rf"So far (neither labels chosen {by}|labels chosen {names[1]}) "
+        assert re.match(rf"1 label chosen {names[0]} equals|{nothing}|The first labels are", said)
 
 
 @pytest.mark.thorough

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import BrowserContext, WebSocketRoute, expect
+from playwright.sync_api import BrowserContext, Locator, WebSocketRoute, expect
 
 from tests.browser.kills import LONGEST_RETURN_MS, is_sound, kill_and_label
 from tests.browser.labeling import Labeling
@@ -81,6 +82,58 @@ def test_the_back_button_comes_back_to_the_same_session(server: Server, labeling
     assert labeling.session == session
     labeling.press("s")
     assert stored(server, session) == given(labeling)
+
+
+FOLLOWS_VISITS = "() => Object.hasOwn(history, 'pushState')"
+"""Whether the page's last script runs, a moment after the card is painted."""
+
+
+@pytest.mark.thorough
+def test_back_and_forward_go_from_view_to_view(labeling: Labeling) -> None:
+    """Each step shows what its address names, and Back leads out of the view that was opened last."""
+    page, session = labeling.page, labeling.session
+    one, grid = page.locator(".card:not(.grid)[data-state]"), page.locator(".card.grid")
+
+    def show(view: str, card: Locator) -> None:
+        page.get_by_test_id("stButtonGroup").get_by_text(view, exact=True).click()
+        expect(card).to_be_visible()
+
+    show("Grid", grid)
+    show("One", one)
+    show("Grid", grid)
+    for step, card, ending in (
+        (page.go_back, one, ""),
+        (page.go_back, grid, "&grid=28"),
+        (page.go_back, one, ""),
+        (page.go_forward, grid, "&grid=28"),
+    ):
+        page.wait_for_function(FOLLOWS_VISITS)
+        step()
+        expect(card).to_be_visible()
+        expect(page).to_have_url(re.compile(rf"project=\w+&session={session}{ending}$"))
+    page.get_by_role("link", name="Progress").click()
+    expect(page).to_have_url(re.compile(rf"/progress[?]project=\w+&session={session}$"))
+    page.go_back()
+    expect(grid).to_be_visible()  # as the page was left
+    expect(page).to_have_url(re.compile("&grid=28$"))
+    page.wait_for_function(FOLLOWS_VISITS)
+    page.go_back()
+    expect(one).to_be_visible()
+
+
+@pytest.mark.thorough
+def test_back_leads_out_of_a_page_that_completes_its_address(labeling: Labeling) -> None:
+    """Find similar adds what it shows to its address: this is no step of its own."""
+    page = labeling.page
+    page.wait_for_function(FOLLOWS_VISITS)
+    page.get_by_role("link", name="Find similar").click()
+    expect(page).to_have_url(re.compile(r"/similar.*&like=\w+$"))
+    page.wait_for_function(FOLLOWS_VISITS)
+    page.go_back()
+    expect(page.locator(".frame img.item")).to_be_visible()
+    expect(page).to_have_url(re.compile(r"/\?project=\w+&session="))
+    page.go_forward()
+    expect(page).to_have_url(re.compile(r"/similar.*&like=\w+$"))
 
 
 @pytest.mark.thorough

@@ -125,6 +125,35 @@ def test_people_answer_nothing_in_its_place(server: Server, flying: Labeling) ->
     assert len(server.answers(flying.session)) == before
 
 
+def test_the_autopilots_answers_look_as_unusable_as_they_are(labeling: Labeling) -> None:
+    """And a person's own look usable again."""
+    page = labeling.page
+    buttons = page.locator(".card :is([data-answer], [data-undo])")
+    labeling.press("y")
+    states = "buttons => buttons.map((b) => [b.ariaDisabled, b.inert, getComputedStyle(b).opacity])"
+    usable = buttons.evaluate_all(states)
+    assert usable == [["false", False, "1"]] * 5
+    choose(page, "Watch the autopilot")
+    labeling.wait()
+    page.get_by_role("button", name="Step").click()
+    labeling.wait()
+    expect(page.locator(".card .pressed")).to_have_count(0)
+    assert buttons.evaluate_all(states) == [["true", True, "0.5"]] * 5
+    for place, button in [(".answers", buttons.first), (".tools", page.locator("[data-undo]"))]:
+        box = button.bounding_box()
+        assert box
+        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        # The button takes no mouse, so that what is below it says why.
+        expect(page.locator(f"{place}:hover")).to_have_attribute(
+            "title",
+            "The autopilot answers here. To answer yourself, choose “Label by hand again” in the menu Demo.",
+        )
+    choose(page, "Label by hand again")
+    labeling.wait()
+    assert buttons.evaluate_all(states) == [["false", False, "1"]] * 5
+    expect(page.locator(".answers")).to_have_attribute("title", "")
+
+
 @pytest.mark.thorough
 def test_it_stops_when_the_page_is_closed(server: Server, flying: Labeling) -> None:
     """Nothing answers where nobody looks; opened again it is paused, where it was."""
@@ -205,7 +234,11 @@ def test_what_is_in_view_is_checked_against_a_full_scan(flying: Labeling) -> Non
     note = flying.page.locator(".full-scan .note")
     expect(note).to_contain_text(re.compile(r"Rank [\d,]+: (none|[\d,]+) of [\d,]+ items (is|are) nearer\."))
     expect(note).to_contain_text(re.compile(rf"is {margin}, (the best there is|the best is 0\.\d+)\."))
-    expect(note).to_contain_text(re.compile(r"[\d.]+ ms, the scan [\d.]+ ms: [\d.,]+ times as (fast|slow)\."))
+    expect(note).to_contain_text(
+        re.compile(r"[\d.]+ ms, a full scan [\d.]+ ms: [\d.,]+ times as (fast|slow)\.")
+    )
+    if beside := flying.page.locator(".rows .aside").first.inner_text():  # until it is timed, there is none
+        assert f"a {beside}" in note.inner_text()
     flying.page.get_by_role("button", name="Step").click()
     flying.wait()
     expect(note).to_be_empty()
@@ -225,10 +258,15 @@ def test_a_running_autopilot_holds_still_to_be_checked(flying: Labeling) -> None
 
 @pytest.mark.thorough
 def test_starting_afresh_asks_first_and_keeps_everything(server: Server, labeling: Labeling) -> None:
-    """No labels are in view, all are in the log, and another window goes on with the old ones."""
+    """No labels are in view, all are in the log, and another window learns of it, and may go on or follow."""
     for key in "ynn":
         labeling.press(key)
     old, url, page = labeling.session, labeling.page.url, labeling.page
+    other = Labeling(page.context.new_page(), url)
+    assert other.session == old
+    said = other.page.locator(".advice")
+    expect(said).to_be_empty()
+    page.bring_to_front()
     page.get_by_role("button", name="Demo").click()
     page.get_by_role("button", name="Reset for the next audience…").press("Enter")
     page.get_by_role("button", name="Cancel").press("Enter")
@@ -241,7 +279,15 @@ def test_starting_afresh_asks_first_and_keeps_everything(server: Server, labelin
     expect(page.locator(".counts .yes b")).to_have_text("0")
     labeling.press("y")
     assert [row["answer"] for row in server.answers(labeling.session)] == ["yes"]
-    other = Labeling(page.context.new_page(), url)
-    assert other.session == old
+    fresh = labeling.session
+    other.page.bring_to_front()
+    expect(said).to_contain_text("This question was reset.")
     other.press("y")
     assert [row["answer"] for row in server.answers(old)] == ["yes", "no", "no", "yes"]
+    link = said.get_by_role("link", name="Go to the new question")
+    colours = "link => [link, link.parentElement].map((one) => getComputedStyle(one).color)"
+    assert len(set(link.evaluate(colours))) == 1
+    link.click()
+    expect(other.page.locator(".counts .yes b")).to_have_text("1")
+    expect(said).to_be_empty()
+    assert sessions(server)[session_of(other.page)][1] == sessions(server)[fresh][1]

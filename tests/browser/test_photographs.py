@@ -23,7 +23,7 @@ LEAST = 0.85
 LONGEST = 4
 """The largest ratio of the longer side of a frame to the shorter one."""
 
-PARTS = ".question, .brief, .tally, .answers, .answer.yes, .undo, .strip, .status"
+PARTS = ".question, .lead, .brief, .tally, .answers, .answer.yes, .undo, .strip, .status"
 
 HEIGHTS = """() => {
     const root = document.querySelector('[data-testid=stBidiComponentIsolated]').shadowRoot;

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import BrowserContext, WebSocketRoute, expect
 
-from tests.browser.labeling import Labeling
+from tests.browser.labeling import Labeling, resize
 from tests.browser.reviewing import Reviewing
 from tests.browser.served import Server
 
@@ -190,14 +190,16 @@ def test_a_correction_given_to_a_dead_server_survives_a_reload(server: Server, r
 def test_what_another_window_changed_meanwhile_is_told_and_stays(
     server: Server, reviewing: Reviewing, context: BrowserContext
 ) -> None:
-    """The second one to correct is refused with a reason, and sees what stands."""
+    """The second one to correct is refused with a reason, in view beside the list, and sees what stands."""
     item = reviewing.items[0]
     other = Reviewing(context.new_page(), server.url, reviewing.session)
     other.show("all")
     other.press("y")
     assert other.given(item) == "yes"
+    resize(reviewing.page, 1280, 400)
     reviewing.press("s")
     expect(reviewing.page.locator(".status")).to_contain_text("another window")
+    expect(reviewing.page.locator(".status")).to_be_in_viewport(ratio=1)
     assert reviewing.given(item) == "yes"
     assert [(row["item"], row["answer"]) for row in stored(server, reviewing)] == [(item, "yes")]
 

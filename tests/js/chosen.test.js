@@ -16,7 +16,7 @@ test("a strategy chose the item", () => {
 });
 
 test("a selection with a smaller budget says so, and why", () => {
-  const hurried = " with a smaller budget, because the server is busy";
+  const hurried = " with a smaller budget, to save time";
   assert.equal(
     sentence({ why: "strategy", hurried: true }),
     `Margin index chose this item${hurried}, round 7`,

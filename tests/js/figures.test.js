@@ -112,10 +112,13 @@ test("the verdict says when the leader had for good what the other one has now",
   const records = race([0.5, 0.55, 0.6, 0.65, 0.7, 0.7], [0.72, 0.6, 0.75, 0.8, 0.85, 0.9]);
   assert.equal(reaches(records.course(1, "labels", 0), 0.7), 3, "not yet at the first label, which was luck");
   const { headline, guide } = verdict(records, lanes, { against: "labels", labelSeconds: 0 });
-  assert.equal(headline, "3 chosen labels equal 6 random ones.");
+  assert.equal(headline, "3 labels chosen by Margin equal 6 chosen at random.");
   assert.deepEqual([guide.from, guide.to, guide.y], [3, 6, 0.7]);
   const alike = race([0.5, 0.5, 0.5, 0.5, 0.6], [0.5, 0.5, 0.5, 0.5, 0.6]);
-  assert.match(verdict(alike, lanes, { against: "labels", labelSeconds: 0 }).headline, /as good as chosen/);
+  assert.match(
+    verdict(alike, lanes, { against: "labels", labelSeconds: 0 }).headline,
+    /as good as those chosen by Margin/,
+  );
   assert.equal(verdict(race([0.5], [0.6]), lanes, { against: "labels", labelSeconds: 0 }).headline, null);
 });
 
@@ -126,7 +129,20 @@ test("the verdict does not blame random labels where nothing is left to learn, o
     return verdict(records, lanes, { against: "labels", labelSeconds: 0 }).headline;
   };
   assert.match(said(1, 1, 1, 1, 1, 1), /first labels are enough/);
-  assert.match(said(0.8, 0.8, 0.8, 0.8, 0.8, 0.8), /neither chosen nor random/);
+  assert.match(said(0.8, 0.8, 0.8, 0.8, 0.8, 0.8), /neither labels chosen by Margin nor at random/);
+});
+
+test("the verdict names the strategy whose labels taught nothing, or which is behind", () => {
+  const said = (own, against = "labels") => {
+    const records = race([0.6, 0.6, 0.7, 0.7, 0.7, 0.8], own);
+    return verdict(records, lanes, { against, labelSeconds: 2 }).headline;
+  };
+  assert.equal(said([0.5, 0.5, 0.4, 0.4, 0.5, 0.5]), "So far labels chosen by Margin have taught nothing.");
+  assert.equal(said([0.5, 0.5, 0.5, 0.6, 0.6, 0.6]), "1 label chosen at random equals 6 chosen by Margin.");
+  assert.equal(
+    said([0.5, 0.5, 0.5, 0.6, 0.6, 0.6], "seconds"),
+    "2.1 s of labels chosen at random equal 13 s of labels chosen by Margin.",
+  );
 });
 
 test("the axis of the curves ends at 1, the highest AUROC", () => {
@@ -261,9 +277,9 @@ test("an annotator's answer is the last one that was not taken back", () => {
   const changed = { id: "i", answer: "yes", corrects: "h", undoes: null };
   const undo = { id: "j", answer: "undo", undoes: "h" };
   assert.deepEqual(names(standing(events, "ada", [decided, changed, undo])), [["a", "yes"]]);
-  const stored = event("h", "no", { annotator: "ada, deciding" });
+  const stored = event("h", "no", { annotator: "ada (decision)" });
   assert.deepEqual(names(standing([...events, stored], "ada", [changed])), [["a", "yes"]]);
-  const decisions = standing([...events, stored], "ada, deciding", [changed]);
+  const decisions = standing([...events, stored], "ada (decision)", [changed]);
   assert.deepEqual(names(decisions), [
     ["h", "no"],
     ["i", "yes"],

@@ -14,6 +14,7 @@ let shown;
 /** @type {any[]} */
 let pending;
 let clock = 0;
+let isUrgent = false;
 
 const payload = (number, more = {}) => ({
   session: "s",
@@ -50,7 +51,7 @@ function open(first = payload(1)) {
       shown.push(data);
       pending = pending.filter(({ id }) => !data.acked.includes(id));
     },
-    isUrgent: () => false,
+    isUrgent: () => isUrgent,
   });
   return line;
 }
@@ -67,6 +68,7 @@ beforeEach(() => {
   shown = [];
   pending = [];
   clock = 1000;
+  isUrgent = false;
   mock.restoreAll();
   mock.method(performance, "now", () => clock);
   globalThis.document = /** @type {any} */ ({ baseURI: "http://here/prefix/" });
@@ -99,6 +101,41 @@ test("an answer given during a request goes out right after it, and only once", 
   assert.deepEqual(sent(), [["1"], ["2", "3"]]);
   await reply(payload(3, { acked: ["2", "3"] }));
   assert.equal(requests.length, 2);
+});
+
+test("a person who waits for an item does not wait for the items that may follow the last one", async () => {
+  const line = open();
+  give(line, "1");
+  isUrgent = true;
+  give(line, "2");
+  give(line, "3");
+  assert.deepEqual(sent(), [["1"], ["1", "2"]]); // one request more, and no third
+  assert.deepEqual(
+    requests.map(({ options }) => JSON.parse(options.body).wait),
+    [undefined, 0],
+  );
+  const [first] = requests;
+  await reply(payload(3, { acked: ["1", "2"] }));
+  assert.deepEqual(sent().at(-1), ["3"]);
+  await reply(payload(4, { acked: ["3"] }));
+  requests.push(first);
+  await reply(payload(2, { acked: ["1"] })); // the first, which was made earlier, comes last
+  assert.equal(requests.length, 4);
+  assert.equal(shown.at(-1).stamp.number, 4);
+  assert.deepEqual(pending, []);
+});
+
+test("two requests that are cut off together are one failure", async () => {
+  const line = open();
+  give(line, "1");
+  isUrgent = true;
+  give(line, "2");
+  for (const { cut } of requests) cut();
+  await settled();
+  assert.equal(line.isOpen, false);
+  clock += PAUSES[0];
+  assert.equal(line.isOpen, true);
+  assert.equal(pending.length, 2);
 });
 
 test("an answer that is not acknowledged is left to the outbox", async () => {

@@ -35,7 +35,7 @@ def common(session: SessionState, shown: SelectionRecord | None, outcome: Outcom
     return {
         "project": session.project.key,
         "session": session.id,
-        # Cards may reach the browser by two ways, and in another order than they were made.
+        # Cards reach the browser in two ways, and not always in the order in which they were made.
         "stamp": {"process": _PROCESS, "number": next(_numbers)},
         "concept": {
             "id": concept.id,
@@ -56,7 +56,7 @@ def common(session: SessionState, shown: SelectionRecord | None, outcome: Outcom
 def item_of(session: SessionState, shown: SelectionRecord) -> dict[str, Any]:
     """Return the item's id, the id of its selection, the alternative text of its image, and its prediction.
 
-    There is a prediction only if the annotator wants to see those of a model.
+    The prediction is included only if the annotator has chosen a model whose predictions are shown.
     """
     pool = session.project.pool
     assert pool is not None
@@ -69,7 +69,7 @@ def item_of(session: SessionState, shown: SelectionRecord) -> dict[str, Any]:
 
 
 def _predicted(session: SessionState, item: int) -> dict[str, Any]:
-    """Return the prediction that is shown with the item as a field of the card; otherwise, no field."""
+    """Return the item's prediction as a field of the card, or no field if no prediction is shown."""
     if session.shown_model is None:
         return {}
     predictions = session.concept.predictions.of(session.shown_model)
@@ -91,8 +91,8 @@ def _described(session: SessionState, shown: SelectionRecord) -> dict[str, Any]:
 def coming(session: SessionState, shown: SelectionRecord | None, ahead: Lookahead | None) -> dict[str, Any]:
     """Return the next round for each possible answer, and the pictures of the next items.
 
-    Both have the selections in `ahead` that are ready; `next_is_coming` tells whether others are still being
-    computed. `session` is the session that makes these selections.
+    The selections of the next rounds come from `ahead`, which computes them for `session`. Only selections
+    that are ready are returned; `next_is_coming` tells whether more are being computed.
     """
     if ahead is None or shown is None or ahead.shown.id != shown.id:
         return {"next": {}, "pictures": {}, "next_is_coming": False}
@@ -119,16 +119,16 @@ def _text(session: SessionState, item: int) -> dict[str, Any]:
 
 
 def _alike(session: SessionState, item: int) -> dict[str, Any]:
-    """Return a field that says that the item is one of several near-duplicates; otherwise, no field."""
+    """If the item is one of several near-duplicates, return a field that says so; otherwise, no field."""
     groups = session.project.duplicates.current
     group = groups.group(item) if groups is not None else None
     return {"alike": of_group(group[0], len(group[1]))} if group else {}
 
 
 def strip_entry(session: SessionState, answer: AnswerRecord) -> dict[str, Any]:
-    """Return an answer's entry in the strip of last answers. A correction refers to the ids in it.
+    """Return an answer's entry in the strip of last answers, with the ids that a correction refers to.
 
-    A correction is shown in the place of the corrected answer. `seq` tells which answer was stored last.
+    A correction takes the place of the corrected answer, so only `seq` tells which answer was stored last.
     """
     return {
         "answer_id": answer.id,
@@ -168,11 +168,12 @@ def _notes(session: SessionState, shown: SelectionRecord | None, counts: Counts)
         "searched": _searched(shown) if shown else None,
         "awaited": _awaited(session, shown),
         "advice": advice.reason if advice.stop else None,
+        "is_replaced": session.concept.is_replaced,
     }
 
 
 def figures(counts: Counts, n_items: int) -> dict[str, int]:
-    """Return the numbers of items by status; a pool has `n_items` items."""
+    """Return the numbers of items by status; `n_items` is the size of the pool."""
     return {
         "yes": counts.yes,
         "no": counts.no,
@@ -184,7 +185,7 @@ def figures(counts: Counts, n_items: int) -> dict[str, int]:
 
 
 def _searched(shown: SelectionRecord) -> str | None:
-    """Return the name or the words whose search found the item; None if it was chosen in another way."""
+    """Return the search text that found the item; None if the item was chosen in another way."""
     if SEARCH in shown.parameters:
         return str(shown.parameters[SEARCH]["text"])
     words = shown.parameters.get(WORDS) or shown.parameters.get(DIRECTION)
@@ -192,7 +193,10 @@ def _searched(shown: SelectionRecord) -> str | None:
 
 
 def _awaited(session: SessionState, shown: SelectionRecord | None) -> str | None:
-    """Return the session's strategy if its index is not built yet and another strategy selects; else None."""
+    """If the session's strategy still waits for its index, return the strategy's display name, else None.
+
+    Meanwhile, another strategy selects the items, such as `shown`.
+    """
     stands_in = shown is not None and shown.why == "strategy" and shown.strategy != session.strategy
     is_ready = session.project.indexes.get(session.strategy) is not None
     return label_of(session.strategy) if stands_in and not is_ready else None
@@ -211,7 +215,7 @@ def course(session: SessionState) -> dict[str, list[float | None]]:
 
 
 def waiting(session: SessionState) -> dict[str, Any]:
-    """Return why no item is in view, and how far the pool's build is.
+    """Return why no item is in view, and the progress of the pool's build.
 
     `held` is the number of items without an answer that other sessions show, or may show next.
     """

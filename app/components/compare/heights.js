@@ -22,7 +22,7 @@ const LEAST_GAP = 0.0001; // smaller gaps to 1 are drawn like this one
 const MOST_TICKS = 8;
 
 /**
- * Return the y axis of curves; they are given by their values.
+ * Return the y axis of curves, each given by its values.
  *
  * @param {number[][]} courses
  * @returns {Heights}
@@ -60,7 +60,7 @@ function evenSteps(courses) {
 }
 
 /**
- * Return an axis on which halving the gap to 1 is everywhere the same distance, or `even` if this separates nothing.
+ * Return an axis on which halving the gap to 1 is everywhere the same distance, or `even` if all gaps are alike.
  *
  * @param {number[][]} courses
  * @param {Heights} even

@@ -10,8 +10,8 @@ import { BoxPlot, LogAxis, milliseconds, percentage, placed, plain, powerOfTen, 
 /** @import { CompareData, CompareRow, Component, ShownRow, Spread } from "../types" */
 
 const POLL = 700; // milliseconds between requests while something is being measured or built
-// A time's label goes to the left of its dot beyond `until` per cent, unless it would cover the full scan's line, less
-// than `apart` per cent away, instead of which it takes the other side where there is room.
+// A time's label is to the left of its dot if the dot is beyond `until` per cent, otherwise to the right. If the full
+// scan's line is less than `apart` per cent away, the label is on the side away from the line, if there is room.
 const ROOM = { until: 62, apart: 20 };
 const ALIKE = 1.1; // times that differ by a smaller factor are shown as equal
 

@@ -113,7 +113,7 @@ class RacePage {
   }
 
   /**
-   * Set whether a run with other first labels follows when one is over.
+   * Set whether another run, with other first labels, starts after the end of a run.
    *
    * @param {boolean} isRepeating
    */
@@ -276,7 +276,7 @@ class RacePage {
   }
 
   /**
-   * Return the end of the time axis: the planned seconds, enlarged by half until all courses fit.
+   * Return the end of the time axis: the planned seconds, repeatedly enlarged by half until all courses fit.
    *
    * @param {Course[]} courses
    * @param {number} planned

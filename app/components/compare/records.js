@@ -126,8 +126,8 @@ function quantileOf(sorted, share) {
 /**
  * Compare selected labels with random ones; return a headline and the guide that shows it in the chart.
  *
- * The headline names the x from which the leader stays at or above the AUROC that the follower has now. It is null
- * before the fifth round, or without both lanes.
+ * The headline names the strategy that is compared with random selection, and the x from which the leader stays at or
+ * above the AUROC that the follower has now. It is null before the fifth round, or without both lanes.
  *
  * @param {Records} records
  * @param {Rival[]} lanes
@@ -149,17 +149,23 @@ export function verdict(records, lanes, { against, labelSeconds }) {
   const to = follower.xs[follower.xs.length - 1];
   const seconds = (/** @type {number} */ x) => `${x < 10 ? x.toFixed(1) : Math.round(x)} s`;
   const write = against === "labels" ? String : seconds;
-  const names = isAhead ? ["chosen", "random"] : ["random", "chosen"];
+  const by = `by ${lanes[chosen].label}`;
+  const [leading, following] = isAhead ? [by, "at random"] : ["at random", by];
   if (!from && y >= 1) return { headline: "The first labels are enough: AUROC is 1 already.", guide: null };
   if (!from && ownLast === otherLast) {
-    return { headline: "So far neither chosen nor random labels have taught anything.", guide: null };
+    return {
+      headline: `So far neither labels chosen ${by} nor at random have taught anything.`,
+      guide: null,
+    };
   }
-  if (!from) return { headline: `So far ${names[1]} labels have taught nothing.`, guide: null };
-  if (from >= 0.95 * to) return { headline: "So far random labels are as good as chosen ones.", guide: null };
+  if (!from) return { headline: `So far labels chosen ${following} have taught nothing.`, guide: null };
+  if (from >= 0.95 * to) {
+    return { headline: `So far labels chosen at random are as good as those chosen ${by}.`, guide: null };
+  }
   const headline =
     against === "labels"
-      ? `${from} ${names[0]} ${from === 1 ? "label equals" : "labels equal"} ${to} ${names[1]} ones.`
-      : `${write(from)} of ${names[0]} labels equal ${write(to)} of ${names[1]} ones.`;
+      ? `${from} ${from === 1 ? "label" : "labels"} chosen ${leading} ${from === 1 ? "equals" : "equal"} ${to} chosen ${following}.`
+      : `${write(from)} of labels chosen ${leading} equal ${write(to)} of labels chosen ${following}.`;
   return { headline, guide: { from, to, y, write } };
 }
 

@@ -161,7 +161,7 @@ export class Finder {
     return to >= 0 && to < found ? to : null;
   }
 
-  /** Start a search by name once the typing pauses; a description is complete only with Enter. */
+  /** Start a search by name once the typing pauses; a search by words starts only with Enter. */
   #typed() {
     clearTimeout(this.#timer);
     if (this.#search?.words) return;

@@ -89,7 +89,8 @@ class Grid {
       isUrgent: () => true, // nothing is prepared for a grid
     });
     this.tidings = new Tidings((kind) => {
-      if (kind === "pool" && !this.cells.length) this.line.send(this.outbox.queue.pending);
+      if (kind === "concept" || (kind === "pool" && !this.cells.length))
+        this.line.send(this.outbox.queue.pending);
     });
     this.data = component.data;
     root.host?.setAttribute("data-runs", ""); // so that the page doesn't offer plain buttons instead
@@ -409,7 +410,7 @@ class Grid {
     if (cell) location.assign(alikeAddress(cell.id));
   }
 
-  /** Undo the last step; with none left, go back to the last grid, and from there to the current one. */
+  /** Undo the last step; with none left, go to the last grid or, from there, back to the current one. */
   undo() {
     if (!this.canMark) return;
     this.flash("[data-undo]");

@@ -1,4 +1,4 @@
-// The preview of a grid: one of its items, as large as the grid, in which a closer look is possible as on the card. It
+// The preview of a grid: one of its items as large as the grid, which can be zoomed like an image on the card. It
 // opens with Z, by the button on an image under the mouse, or by a long touch, and follows the cursor.
 
 import { around, element, glyph, part, say, targetOf } from "../shared/dom.js";
@@ -30,7 +30,7 @@ export class Preview {
   #timer;
 
   /**
-   * Create the preview; `open(tile)` is called when somebody asks for that of an image by mouse or touch.
+   * Create the preview; `open(tile)` is called when a person opens the preview of an image by mouse or touch.
    *
    * @param {HTMLElement} card
    * @param {(tile: HTMLElement) => void} open
@@ -100,8 +100,8 @@ export class Preview {
   }
 
   /**
-   * Handle a key while the preview is open: Z zooms in and then closes it, Escape goes one step back. Return whether it
-   * did; all other keys are the grid's.
+   * Handle a key while the preview is open: Z zooms in and then closes it, Escape goes one step back. Return whether
+   * the key was handled; all other keys are the grid's.
    *
    * @param {KeyboardEvent} event
    */

@@ -95,7 +95,7 @@ export class Ahead {
   }
 
   /**
-   * Return whether a view is the one that is known for the answer, if one is known.
+   * Return false if another view is known for the answer.
    *
    * @param {string} answer
    * @param {Following} view

@@ -9,6 +9,8 @@ import { isField, isShortcut } from "../shared/keys.js";
 
 const PACES = [0.2, 0.5, 1, 2, 5, 10, 20]; // answers per second
 const USUAL = 3;
+const TAKEN =
+  "The autopilot answers here. To answer yourself, choose “Label by hand again” in the menu Demo.";
 const HELD_OVER = 3000; // milliseconds over which the actual pace is measured
 
 export class Autopilot {
@@ -86,7 +88,8 @@ export class Autopilot {
   update(answers) {
     this.#place.hidden = !answers;
     for (const [item, answer] of Object.entries(answers ?? {})) this.#answers.set(Number(item), answer);
-    for (const part of partsOf(this.#card, ".answers, .tools")) part.inert = this.isOn;
+    for (const button of partsOf(this.#card, ":is(.answers, .tools) > *")) button.inert = this.isOn;
+    for (const place of partsOf(this.#card, ".answers, .tools")) place.title = this.isOn ? TAKEN : "";
     if (!this.isOn || this.#card.dataset.state === "empty") this.pause();
     this.#say();
   }

@@ -3,10 +3,19 @@
 // call is kept on the root element.
 
 import { showConcept, unfoldGuideline } from "../shared/concept.js";
-import { around, painted, part, partsOf, present, say, targetOf } from "../shared/dom.js";
+import { afterDrawing, around, painted, part, partsOf, present, say, targetOf } from "../shared/dom.js";
 import { Gestures } from "../shared/gestures.js";
 import { Help } from "../shared/help.js";
-import { hasKeys, isField, isShortcut, openFind, takeKeys, watchFind, watchPickers } from "../shared/keys.js";
+import {
+  hasKeys,
+  isField,
+  isShifted,
+  isShortcut,
+  openFind,
+  takeKeys,
+  watchFind,
+  watchPickers,
+} from "../shared/keys.js";
 import { Line } from "../shared/line.js";
 import { mounting } from "../shared/mount.js";
 import { Notes } from "../shared/notes.js";
@@ -23,7 +32,7 @@ import { FullScan } from "./fullscan.js";
 import { Group } from "./group.js";
 import { merged, Strip } from "./strip.js";
 
-/** @import { CardData, Component, Item, Labeling, StripEntry } from "../types" */
+/** @import { Answer, CardData, Component, Item, Labeling, StripEntry } from "../types" */
 
 /** @import { Picture } from "./ahead.js" */
 
@@ -83,7 +92,7 @@ class Card {
     this.pictures = new Map();
     takeKeys(this);
     this.flow = new Flow(this.data, {
-      send: (answers) => this.line.send(answers),
+      send: (answers) => this.send(answers),
       picture,
       ready: () => this.refresh(),
     });
@@ -96,7 +105,7 @@ class Card {
       this.frame,
       this.zoom,
       {
-        mayPull: () => !this.choices.areClasses && this.canAnswer("yes"),
+        mayPull: () => !this.choices.areClasses && !this.autopilot.isOn && this.canAnswer("yes"),
         pulled: (answer) => this.act(answer),
       },
       this.abort.signal,
@@ -160,6 +169,7 @@ class Card {
     this.showItem();
     this.flow.lookAhead();
     this.autopilot.update(this.data.autopilot);
+    this.refresh();
     this.showSaving();
     this.follow();
   }
@@ -234,6 +244,7 @@ class Card {
   put(image) {
     this.frame.querySelector(".item")?.remove();
     if (image) this.frame.prepend(image);
+    this.card.dataset.holds = image ? (image.matches(".text") ? "text" : "image") : "";
     this.gestures.cancel();
     this.zoom.take(image && this.flow.item?.original);
   }
@@ -281,9 +292,11 @@ class Card {
     this.card.dataset.paintedItem = String(painted?.id ?? "");
     this.card.dataset.paintedSelection = painted?.selection ?? "";
     for (const button of partsOf(this.card, "[data-answer]")) {
-      button.setAttribute("aria-disabled", String(!this.canAnswer(button.dataset.answer ?? "")));
+      const isUsable = !this.autopilot.isOn && this.canAnswer(button.dataset.answer ?? "");
+      button.setAttribute("aria-disabled", String(!isUsable));
     }
-    part(this.card, "[data-undo]").setAttribute("aria-disabled", String(!this.strip.last));
+    const canUndo = !this.autopilot.isOn && this.strip.last;
+    part(this.card, "[data-undo]").setAttribute("aria-disabled", String(!canUndo));
     this.fullScan.show(this.data.check, flow.view, this.canAnswer("skip"));
     this.group.show(flow.item, this.data.group);
   }
@@ -446,13 +459,29 @@ class Card {
   // Saving and polling
 
   /**
+   * Send answers. If the next image is in view already, first wait until it is drawn, because the server's work would
+   * delay the drawing, and then send all answers that wait.
+   *
+   * @param {Answer[]} answers
+   */
+  async send(answers) {
+    if (!this.flow?.isOpen) {
+      this.line.send(answers);
+      return;
+    }
+    await afterDrawing();
+    const { pending } = this.flow.outbox.queue;
+    if (pending.length && !this.abort.signal.aborted) this.line.send(pending);
+  }
+
+  /**
    * Ask for what has changed elsewhere, if it changes what is in view.
    *
    * @param {string} kind
    */
   heard(kind) {
     const { item, notes } = this.flow.view;
-    const isNews = kind === "pool" ? !item : kind === "index" && notes.awaited;
+    const isNews = kind === "concept" || (kind === "pool" ? !item : kind === "index" && notes.awaited);
     if (isNews) this.line.send(this.flow.outbox.queue.pending);
   }
 
@@ -472,15 +501,6 @@ class Card {
     clearTimeout(this.lateTimer);
     if (outbox.queue.own.length) this.lateTimer = setTimeout(() => this.showSaving(), TELL_EVERY);
   }
-}
-
-/**
- * Return whether a letter was typed with Shift. Shift is also part of other characters, such as a question mark.
- *
- * @param {KeyboardEvent} event
- */
-function isShifted({ key, shiftKey }) {
-  return shiftKey && key.toLowerCase() !== key.toUpperCase() && key.length === 1;
 }
 
 export default mounting(Card);

@@ -1,5 +1,5 @@
 // The possible answers and their keys: yes or no to one question, or one of several classes. A class means yes for its
-// concept and no for the others; for the concept that selects next, it is therefore one or the other.
+// concept and no for the others. For the concept that selects next, a class therefore means yes or no.
 
 import { element, glyph, part } from "../shared/dom.js";
 
@@ -31,7 +31,7 @@ const UNSURE = { action: "unsure", answer: "unsure", word: "Unsure", key: "m", s
 /** @type {Choice} */
 const NONE = { action: "none", answer: "no", word: "None", key: "0", symbol: "g-no" };
 
-// Of each choice and of undo, the key that is not on its button.
+// The keys of the choices and of undo that are not on their buttons.
 /** @type {Record<string, string>} */
 const ARROWS = { no: "←", yes: "→", skip: "↓", unsure: "↑" };
 
@@ -179,6 +179,7 @@ export class Choices {
     this.#card.style.setProperty("--columns", String(wide));
     this.#card.style.setProperty("--narrow-columns", String(narrow));
     this.#card.dataset.rows = String(Math.ceil(choices.length / wide));
+    this.#card.toggleAttribute("data-many", choices.length > 4);
     this.#card.dataset.narrowRows = String(Math.ceil(choices.length / narrow));
     if (this.#card.querySelector(".tools .skip")) return;
     const skip = element("button", {

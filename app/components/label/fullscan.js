@@ -1,7 +1,7 @@
 // The check of the selected item against a full scan of the pool: a button requests it, and a note shows the result.
 
 import { element, part, say } from "../shared/dom.js";
-import { fixed, whole } from "../shared/figures.js";
+import { fixed, scanTime, whole } from "../shared/figures.js";
 
 /** @import { Check, Item, RoundNotes } from "../types" */
 
@@ -10,7 +10,7 @@ export class FullScan {
   #place;
   #button = element("button", { type: "button", className: "link" });
   #note = element("span", { className: "note", role: "status" });
-  #wanted = false; // requested, while the item in view may still change
+  #wanted = false; // whether a check waits until the item in view can no longer change
   /** @type {string | null} */
   #asked = null; // the selection of the latest request
   /** @type {(selection: string | null) => void} */
@@ -75,7 +75,7 @@ function comparison({ problem, rank, items, margin, best, selection_ms: own, ful
   return [
     element("span", {}, element("strong", {}, `Rank ${whole(rank)}`), `: ${nearer} `),
     element("span", {}, `|wᵀx| is ${near(margin)}, ${beside}. `),
-    element("span", {}, `${ms(own)}, the scan ${ms(scan)}: ${ratio(scan / own)}.`),
+    element("span", {}, `${ms(own)}, a full scan ${scanTime(scan)} ms: ${ratio(scan / own)}.`),
   ];
 }
 

@@ -37,7 +37,7 @@ export class Group {
     this.#all.setAttribute("aria-pressed", "false");
   }
 
-  /** Let the next answer count for all items shown, or no longer. */
+  /** Switch whether the next answer counts for all items shown. */
   toggle() {
     this.#all.setAttribute("aria-pressed", String(!this.#isAll));
   }

@@ -45,7 +45,7 @@ export function merged(strip, pending, pictures) {
 }
 
 /**
- * Return the entry that was given last; a correction stands in the place of the corrected answer.
+ * Return the entry that was given last; a correction takes the place of the corrected answer.
  *
  * @template {StripEntry} T
  * @param {T[]} entries
@@ -64,6 +64,8 @@ export class Strip {
   #place;
   /** @type {Entry[]} */
   #entries = [];
+  /** @type {number | null} */
+  #room = null; // number of entries that fit; null before the first measurement
   /** @type {HTMLElement | null} */
   #menu = null;
   /** @type {Choices} */
@@ -97,24 +99,37 @@ export class Strip {
   /** @param {Entry[]} entries */
   show(entries) {
     this.#entries = entries;
-    this.fit();
+    this.#room ??= this.#measure();
+    this.#fillUp(this.#room);
   }
 
-  /** Show as many entries as fit. */
+  /** Show as many entries as fit into the strip, whose size has changed. */
   fit() {
-    const wide = this.#place.clientWidth >= this.#place.clientHeight;
+    this.#room = this.#measure();
+    this.#fillUp(this.#room);
+  }
+
+  /** Return how many entries fit. This makes the browser lay out the page, so it isn't done at each answer. */
+  #measure() {
+    const { clientWidth: width, clientHeight: height } = this.#place;
     const style = getComputedStyle(this.#place);
     const size = parseFloat(style.getPropertyValue("--thumb"));
     const gap = parseFloat(style.columnGap);
-    const length = wide ? this.#place.clientWidth : this.#place.clientHeight;
-    const room = Math.max(0, Math.floor((length + gap) / (size + gap)));
+    return Math.max(0, Math.floor((Math.max(width, height) + gap) / (size + gap)));
+  }
+
+  /** @param {number} room */
+  #fillUp(room) {
     const shown = room ? this.#entries.slice(-room) : [];
     const present = new Map(partsOf(this.#place, "button.thumb").map((b) => [b.dataset.answerId, b]));
     const buttons = shown.map((entry) => this.#fill(present.get(entry.answer_id) ?? makeThumb(entry), entry));
     if (this.#menu && !shown.some((entry) => entry.answer_id === this.#menu?.dataset.answerId)) this.close();
-    const unchanged =
-      buttons.length === present.size && buttons.every((b, i) => this.#place.children[i] === b);
-    if (!unchanged) this.#place.replaceChildren(...buttons);
+    // The thumbs that stay are not moved, because inserting one again would draw it again.
+    for (const thumb of present.values()) if (!buttons.includes(thumb)) thumb.remove();
+    buttons.forEach((thumb, i) => {
+      const there = this.#place.children[i];
+      if (there !== thumb) this.#place.insertBefore(thumb, there ?? null);
+    });
   }
 
   close({ refocus = false } = {}) {
@@ -201,7 +216,9 @@ export class Strip {
     thumb.classList.toggle("lacking", isLacking);
     thumb.title = isLacking ? absenceOf({ alt: `Item ${item}` }) : "";
     if (src && picture.src !== src) picture.src = src;
-    part(thumb, ".badge").replaceChildren(mark(choice));
+    const badge = part(thumb, ".badge");
+    badge.classList.toggle("named", !choice.symbol);
+    badge.replaceChildren(mark(choice));
     const name = this.#choices.nameOf(entry);
     thumb.setAttribute("aria-label", `Item ${item}: ${name}${saving ? ", being saved" : ""}. Correct it`);
     return thumb;

@@ -21,7 +21,7 @@ const LOOK = 60; // least time between two requests for the item under the point
 
 // CSS pixels.
 const REACH = 16; // radius around the pointer in which an item is looked for
-const FAR = 150; // the same around the middle, for the keys
+const FAR = 150; // radius around the middle in which an item is looked for after a key
 const STEP = 90; // per arrow key
 const STILL = 4; // movement up to which a press is a click
 const GAP = 14; // between an item and its preview
@@ -341,7 +341,7 @@ class MapPage {
     this.strokeTwice();
   }
 
-  /** Draw the path in the colour of the text on that of the page, to be seen on any other. */
+  /** Draw the path in the text's colour, edged with the page's colour, so that it is visible on any colour. */
   strokeTwice() {
     const { context, hues } = this;
     context.lineWidth = 5;
@@ -606,7 +606,7 @@ class MapPage {
 }
 
 /**
- * Return what changes whenever the tiles do. After a restart of the server, version numbers begin again.
+ * Return a text that changes whenever the tiles do. The version alone doesn't: a restarted server counts from 0 again.
  *
  * @param {Pick<MapData, "map" | "version">} data
  * @param {string} theme

@@ -1,5 +1,5 @@
 // The tiles of the map: each is requested once per version and painted into one picture of all tiles in view, so that a
-// frame draws a single image. Until a tile is there, its former version or a part of a coarser one stands in for it.
+// frame draws a single image. Until a tile arrives, its previous version or a part of a coarser tile is drawn.
 
 /** @import { View } from "./view.js" */
 

@@ -106,7 +106,7 @@ export class View {
     };
   }
 
-  /** Return the zoom whose cells are nearest to their size on the screen, of those that are worthwhile. */
+  /** Return the zoom, at most `finest`, at which a cell's size on the screen is nearest to `CELL`. */
   get zoom() {
     const zoom = Math.round(Math.log2(this.scale / (this.cells * CELL)));
     return Math.min(this.finest, Math.max(0, zoom));

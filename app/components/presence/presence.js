@@ -2,6 +2,7 @@
 // Tabs also tell each other: if a person signs out in one tab, the others are loaded again, and ask to sign in, too.
 
 import { mounting } from "../shared/mount.js";
+import { followVisits } from "./visits.js";
 
 /** @import { Component, PresenceData } from "../types" */
 
@@ -17,6 +18,7 @@ class Presence {
 
   constructor() {
     const { signal } = this.#abort;
+    followVisits();
     addEventListener("pagehide", () => this.#leave(), { signal });
     this.#tabs.addEventListener("message", ({ data }) => this.#heard(data), { signal });
   }

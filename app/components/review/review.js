@@ -334,8 +334,8 @@ class Review {
   }
 
   /**
-   * Record the annotator's answer, which replaces an earlier one of theirs and leaves those of others. If they have
-   * decided about the item, it replaces their decision.
+   * Record the annotator's answer. It replaces their earlier answer or, if they have decided about the item, their
+   * decision. Answers of other people stay.
    *
    * @param {Word} answer
    */

@@ -51,7 +51,7 @@ export function chosenBy(notes, round) {
   const asked = notes.asked ? ` for “${notes.asked}”` : "";
   const reason = WHY[notes.why ?? ""]?.(round, notes);
   if (reason) return [reason[0], asked + reason[1]];
-  const hurried = notes.hurried ? " with a smaller budget, because the server is busy" : "";
+  const hurried = notes.hurried ? " with a smaller budget, to save time" : "";
   const when = notes.awaited
     ? ` while ${notes.awaited} is prepared`
     : `${chosenAs}${hurried}, round ${round}`;

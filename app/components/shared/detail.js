@@ -1,5 +1,6 @@
-// The own pixels of a zoomed image: tiles over the image in its frame, loaded where they are in view. The server cuts
-// them (app/display/originals.py): at level 0 from the image itself, at each further level from one of half the size.
+// The full resolution of a zoomed image: tiles over the image in its frame, loaded where they are in view. The server
+// cuts them (app/display/originals.py): at level 0 from the image itself, at each further level from one of half the
+// size.
 
 import { element } from "./dom.js";
 
@@ -12,7 +13,7 @@ const REST = 80; // milliseconds without movement after which tiles of another v
 const MOST = 80; // tiles kept in the page
 
 /**
- * Return the coarsest level that has a pixel for each of the screen's.
+ * Return the coarsest level that has at least as many pixels as the screen shows.
  *
  * @param {Original} original
  * @param {number} shown the width of the whole image in pixels of the screen
@@ -77,7 +78,7 @@ export class Detail {
   /**
    * Take another image, of which nothing is loaded yet.
    *
-   * @param {Original | null} original null for an image whose own pixels can't be had
+   * @param {Original | null} original null for an image without a full resolution
    */
   take(original) {
     this.clear();

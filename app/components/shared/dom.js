@@ -160,3 +160,19 @@ export function newId() {
 export function painted() {
   return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())));
 }
+
+const HIDDEN = 100; // milliseconds after which no frame is expected, because the page is hidden
+
+/**
+ * Resolve as soon as the browser has drawn what has changed, or after a moment if it draws nothing.
+ *
+ * @returns {Promise<void>}
+ */
+export function afterDrawing() {
+  return new Promise((done) => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = () => done(); // a message from a frame's callback arrives after the drawing
+    requestAnimationFrame(() => port2.postMessage(null));
+    setTimeout(done, HIDDEN);
+  });
+}

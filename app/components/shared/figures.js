@@ -17,16 +17,36 @@ const COUNTS = [
   { name: "left", word: "left" },
 ];
 
+const WHOLE = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+/** @type {Map<number, Intl.NumberFormat>} */
+const FIXED = new Map(); // by digits; to create one takes longer than to write a hundred numbers
+
 /** @param {number} value */
-export const whole = (value) => Math.round(value).toLocaleString("en-US");
+export const whole = (value) => WHOLE.format(Math.round(value));
 /**
  * @param {number} digits
  * @returns {(value: number) => string}
  */
-export const fixed = (digits) => (value) =>
-  value
-    .toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits })
-    .replace("-", "−");
+export const fixed = (digits) => (value) => formatOf(digits).format(value).replace("-", "−");
+
+/** @param {number} digits */
+function formatOf(digits) {
+  const known = FIXED.get(digits);
+  if (known) return known;
+  const made = new Intl.NumberFormat("en-US", {
+    minimumFractionDigits: digits,
+    maximumFractionDigits: digits,
+  });
+  FIXED.set(digits, made);
+  return made;
+}
+
+/**
+ * Format the milliseconds of a full scan.
+ *
+ * @param {number} ms
+ */
+export const scanTime = (ms) => fixed(ms < 10 ? 2 : 0)(ms);
 
 /**
  * Format an interval to follow its figure; return "" if there is none.

@@ -136,9 +136,9 @@ export class Gestures {
 
   /** @param {number} dx */
   #showPull(dx) {
-    const { style, dataset, clientWidth } = this.#frame;
+    const { style, dataset } = this.#frame;
     style.setProperty("--pull", `${dx}px`);
     dataset.pull = dx ? (dx > 0 ? "yes" : "no") : "";
-    dataset.far = String(Math.abs(dx) >= FAR * clientWidth);
+    dataset.far = String(dx !== 0 && Math.abs(dx) >= FAR * this.#frame.clientWidth);
   }
 }

@@ -1,4 +1,4 @@
-// The help card: the keys of a page and what they do. It opens and closes with "?", and answers nothing meanwhile.
+// The help card: the keys of a page and what they do. It opens and closes with "?". While it is open, no key answers.
 
 import { element, treeOf } from "./dom.js";
 import { applySize, isLarge, setLarge } from "./size.js";
@@ -63,8 +63,8 @@ export class Help {
   }
 
   /**
-   * Handle a key; return whether no other part of the page may act on it. The event's default stays for keys that
-   * belong to the card's own controls.
+   * Handle a key; return true if no other part of the page may act on it. Keys of the card's own controls keep their
+   * default action.
    *
    * @param {KeyboardEvent} event
    */

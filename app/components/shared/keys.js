@@ -179,3 +179,12 @@ export function watchPickers(signal) {
   };
   for (const kind of ["keydown", "click"]) document.addEventListener(kind, picked, { signal, capture: true });
 }
+
+/**
+ * Return whether a letter was typed with Shift. Shift is also part of other characters, such as a question mark.
+ *
+ * @param {KeyboardEvent} event
+ */
+export function isShifted({ key, shiftKey }) {
+  return shiftKey && key.toLowerCase() !== key.toUpperCase() && key.length === 1;
+}

@@ -5,8 +5,8 @@
 
 // Milliseconds.
 const PATIENCE = 15_000; // after which a request counts as lost
-const PATIENCE_AHEAD = 30_000; // the server waits for up to half of this time
-export const PAUSES = [2000, 5000, 30_000]; // after failed requests; the page's script runs in them
+const PATIENCE_AHEAD = 30_000; // the same for `awaitAhead`; the server waits for up to half of this time
+export const PAUSES = [2000, 5000, 30_000]; // after failed requests; meanwhile, the page's script runs instead
 
 const PROBLEM = "application/problem+json";
 const NO_CREDENTIAL = 401;
@@ -36,7 +36,8 @@ export class Line {
   #ends;
   /** @type {Data} */
   #data;
-  #isBusy = false;
+  /** @type {{ isUrgent: boolean }[]} */
+  #sending = []; // requests that send answers
   /** @type {object} */
   #more = {}; // fields of the next request
   #shutUntil = 0;
@@ -64,7 +65,7 @@ export class Line {
   /**
    * Take a payload of the page's script, and return what to show.
    *
-   * If a later payload has come by a request, only the outcome of this one counts.
+   * If a later payload has already come by a request, only the outcome of sent answers is taken from this one.
    *
    * @param {Data} data
    * @returns {Data}
@@ -84,11 +85,11 @@ export class Line {
   send(answers, more = {}) {
     this.#more = { ...this.#more, ...more };
     if (!this.isOpen) this.#ends.script(answers);
-    else if (!this.#isBusy) this.#exchange(answers);
+    else if (this.#mayAsk) this.#exchange(answers);
   }
 
   /**
-   * Wait for more items that may follow a selection, and show them. Return whether the server did its part.
+   * Wait for more items that may follow a selection, and show them. Return false if the request failed.
    *
    * @param {string} selection
    * @param {number} [known] number of answers whose next items are known
@@ -118,6 +119,17 @@ export class Line {
     return /** @type {Http} */ (this.#data.http);
   }
 
+  /**
+   * Return whether another request may go out. Usually, one request is enough. But the server may hold it until it
+   * knows the items that may follow. If the person waits for an item meanwhile, another request is sent, which is not
+   * held.
+   */
+  get #mayAsk() {
+    return (
+      !this.#sending.length || (this.#ends.isUrgent() && !this.#sending.some(({ isUrgent }) => isUrgent))
+    );
+  }
+
   /** @param {Data} data */
   #show(data) {
     this.#data = data;
@@ -127,18 +139,19 @@ export class Line {
   /** @param {Answer[]} answers */
   async #exchange(answers) {
     const { view, size } = this.#http;
-    const wait = this.#ends.isUrgent() ? { wait: 0 } : {};
+    const request = { isUrgent: this.#ends.isUrgent() };
+    const wait = request.isUrgent ? { wait: 0 } : {};
     const body = JSON.stringify({ view, ...(size ? { size } : {}), ...wait, answers, ...this.#more });
     this.#more = {};
-    this.#isBusy = true;
+    this.#sending.push(request);
     const reply = await this.#request("card", PATIENCE, { method: "POST", body });
-    this.#isBusy = false;
+    this.#sending = this.#sending.filter((other) => other !== request);
     if (this.#abort.signal.aborted) return;
     if (!this.#settle(reply)) return;
     const sent = new Set(answers.map(({ id }) => id));
     const pending = this.#ends.pending();
     const isMore = pending.some(({ id }) => !sent.has(id)) || Object.keys(this.#more).length > 0;
-    if (isMore && !this.#isBusy) this.send(pending);
+    if (isMore) this.send(pending);
   }
 
   /**
@@ -159,8 +172,10 @@ export class Line {
       return false; // the outbox tries again
     }
     if (status === NO_CREDENTIAL) this.#invalidKey = this.#http.key;
-    this.#shutUntil = performance.now() + PAUSES[Math.min(this.#failures, PAUSES.length - 1)];
-    this.#failures += 1;
+    if (performance.now() >= this.#shutUntil) {
+      this.#shutUntil = performance.now() + PAUSES[Math.min(this.#failures, PAUSES.length - 1)];
+      this.#failures += 1; // two requests that are cut off together are one failure
+    }
     this.#ends.script(this.#ends.pending());
     return false;
   }

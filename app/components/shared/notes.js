@@ -2,7 +2,7 @@
 
 import { chosenBy } from "./chosen.js";
 import { element, glyph, part, say, term, treeOf } from "./dom.js";
-import { ABSENT, Figure, fixed, Tally, whole } from "./figures.js";
+import { ABSENT, Figure, fixed, scanTime, Tally, whole } from "./figures.js";
 
 /** @import { History, Item, Measured, RoundNotes } from "../types" */
 
@@ -24,6 +24,8 @@ const MARGIN_NAME = ["|w", element("sup", {}, "T"), "x|"];
 const MARGIN_HINT =
   "How far the item is from the boundary between yes and no: near 0, the classifier can hardly decide.";
 
+const RESET = "This question was reset. Answers given here still belong to the old one.";
+
 // In a fixed order: cost of the selection, distance, items scored, cost of the training, accuracy.
 /** @type {Row[]} */
 const ROWS = [
@@ -34,7 +36,7 @@ const ROWS = [
     hint: "How long the strategy took to choose; beside it, how long a full scan of all items takes while you label.",
     unit: "ms",
     write: fixed(2),
-    aside: ({ full_scan_ms: ms }) => (ms == null ? "" : `full scan ${fixed(ms < 10 ? 2 : 0)(ms)} ms`),
+    aside: ({ full_scan_ms: ms }) => (ms == null ? "" : `full scan ${scanTime(ms)} ms`),
     scale: Math.log,
   },
   {
@@ -123,7 +125,17 @@ export class Notes {
     });
     this.#tally.show(notes.counts);
     this.#showChosen(notes, round, item);
-    say(this.#advice, notes.advice ? `You may stop here. ${notes.advice}` : "");
+    this.#showAdvice(notes);
+  }
+
+  /** @param {RoundNotes} notes */
+  #showAdvice({ advice, is_replaced: isReplaced }) {
+    const sentence = isReplaced ? RESET : advice ? `You may stop here. ${advice}` : "";
+    if (this.#advice.dataset.written === sentence) return;
+    this.#advice.dataset.written = sentence;
+    this.#advice.replaceChildren(sentence);
+    if (isReplaced)
+      this.#advice.append(" ", element("a", { href: pageOfProject() }, "Go to the new question"));
   }
 
   /**
@@ -170,4 +182,10 @@ function makeBrief(row, list) {
   const below = element("small", {}, ...(aside ? [aside] : row.parts ? nameOf(row) : [row.brief ?? ""]));
   list.append(element("li", {}, element("span", {}, value, unit), below));
   return { value, aside };
+}
+
+/** Return the address of this page without a session: the page then opens the project's first question. */
+function pageOfProject() {
+  const project = new URLSearchParams(location.search).get("project") ?? "";
+  return `${location.pathname}?project=${encodeURIComponent(project)}`;
 }

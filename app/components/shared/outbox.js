@@ -108,7 +108,7 @@ export class Outbox {
     const age = Date.now() - Math.min(...waiting.map((answer) => answer.browser_time));
     const answers = waiting.length === 1 ? "1 answer" : `${waiting.length} answers`;
     const kept = this.queue.durable
-      ? "kept in this browser and saved as soon as it can be"
+      ? "kept in this browser and saved as soon as possible"
       : "kept as long as this page is open";
     if (age > OFFLINE_AFTER) return `${reason || "No connection to the server"}. ${answers} ${kept}.`;
     return age > SAVING_AFTER ? `Saving ${answers}…` : "";

@@ -7,7 +7,7 @@ const ROOT = "closecall";
 const FORMER_ROOT = "marginalia"; // unsent answers of earlier versions are sent and removed like current ones
 
 /**
- * Return whether an answer was given on Decide; a skip only puts the item off there.
+ * Return whether an answer was given on Decide, where a skip only postpones the item.
  *
  * @param {Partial<Pick<Answer, "selection">>} answer
  */

@@ -16,7 +16,7 @@ export function sheet(alt, text) {
 }
 
 /**
- * Return what stands in place of a picture that can't be shown.
+ * Return the sentences that are shown in place of a picture that can't be shown.
  *
  * @param {{ alt: string, problem?: string }} item
  */

@@ -1,5 +1,5 @@
-// What changed elsewhere, by server-sent events: the pool has grown, an index is ready. A browser opens few connections to
-// a server, so only the tab in view listens.
+// Listens to server-sent events about changes elsewhere: the pool has grown, an index is ready, a question was reset. A
+// browser opens few connections to a server, so only the tab in view listens.
 
 /** @import { Http } from "../types" */
 

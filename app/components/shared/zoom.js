@@ -10,10 +10,11 @@ import { part, present } from "./dom.js";
 
 const CLOSE = 3; // zoom factor of a key, click or tap
 const CLOSEST = 10;
-const ENLARGED = 2; // CSS pixels per pixel of an original, up to which one can zoom if this is closer
+const ENLARGED = 2; // CSS pixels per pixel of an original to which one can zoom, even if this exceeds `CLOSEST`
 const CRISP_FROM = 4; // CSS pixels per image pixel from which a small image's pixels are drawn as sharp squares
 const SMALL = 128; // pixels; larger images are photographs, and stay smooth
 const LONGEST = 4; // the largest ratio of width to height of the frame, or of height to width
+const UNKNOWN = { clientWidth: 0, clientHeight: 0 };
 const STEP = 60; // CSS pixels per arrow key
 /** @type {Record<string, [number, number]>} */
 const ARROWS = { ArrowLeft: [1, 0], ArrowRight: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
@@ -145,7 +146,9 @@ export class Zoom {
    * @param {number} y
    */
   #show(scale, x, y) {
-    const { clientWidth: width, clientHeight: height, style, dataset } = this.#frame;
+    const { style, dataset } = this.#frame;
+    // An image that is not enlarged can't be moved. To ask for the frame's size would lay out the page.
+    const { clientWidth: width, clientHeight: height } = scale > 1 ? this.#frame : UNKNOWN;
     const room = (/** @type {number} */ side) => (side * (scale - 1)) / 2;
     const within = (/** @type {number} */ value, /** @type {number} */ most) =>
       Math.max(-most, Math.min(most, value));

@@ -1,4 +1,4 @@
-// The reader, which shows a whole text while the mouse rests on its tile, or until closed after a button or key.
+// The reader, which shows a whole text while the mouse rests on its tile. Opened by a button or key, it stays open.
 
 import { part, say } from "../shared/dom.js";
 import { sheet } from "../shared/text.js";

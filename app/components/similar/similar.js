@@ -460,7 +460,7 @@ function howOf({ search, like, view, metric }) {
 const capitalized = (word) => word[0].toUpperCase() + word.slice(1);
 
 /**
- * Return from how many answers codes have learned.
+ * Return a sentence about the number of answers that the codes learned from.
  *
  * @param {Taught} taught
  */

@@ -1,4 +1,4 @@
-"""The route of server-sent events: what changed elsewhere, for pages and programs that wait for it."""
+"""The route of server-sent events, which tell pages and programs what has changed elsewhere."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from closecall.app.server.leaving import is_leaving
 
 router = APIRouter(tags=["events"])
 
-KINDS = ("answers", "pool", "index", "ahead", "closed")
+KINDS = ("answers", "concept", "pool", "index", "ahead", "closed")
 """Kinds of news that are sent; see `app.runtime.news`."""
 
 ALIVE_SECONDS = 15.0
 """Seconds after which a comment is sent, so that proxies keep a quiet stream open."""
 
 LOOK_SECONDS = 0.5
-"""Seconds between two looks at whether the server is to stop."""
+"""Seconds between checks whether the server is to stop."""
 
 MOST_WAITING = 1_000
-"""Events that may wait for a slow client. If there are more, its stream ends."""
+"""Maximum number of events that wait for a slow client. If there are more, the client's stream ends."""
 
 
 @router.get(
@@ -37,13 +37,17 @@ MOST_WAITING = 1_000
 async def stream_events(
     entry: Reads,
     concept: Annotated[
-        int | None, Query(ge=1, le=LARGEST, description="Only answers about this concept.")
+        int | None, Query(ge=1, le=LARGEST, description="Only answers and changes of this concept.")
     ] = None,
     session: Annotated[
         str | None, Query(max_length=64, description="Send the event ahead for this session.")
     ] = None,
 ) -> StreamingResponse:
-    """Stream what happens: answers stored, the pool grown, an index ready, the items that may follow."""
+    """Stream the project's events.
+
+    The events report stored answers, changed concepts, new items in the pool, an index that is ready, and the
+    items that may follow the item in view.
+    """
     loop = asyncio.get_running_loop()
     waiting: asyncio.Queue[tuple[str, dict[str, Any]]] = asyncio.Queue(MOST_WAITING)
     is_full = False
@@ -85,7 +89,7 @@ async def stream_events(
 
 
 def _is_wanted(kind: str, data: Mapping[str, Any], concept: int | None, session: str | None) -> bool:
-    if kind == "answers":
+    if kind in ("answers", "concept"):
         return concept is None or data.get("concept") == concept
     if kind == "ahead":
         return session is not None and data.get("session") == session

@@ -29,7 +29,7 @@ from closecall.storage import AnswerRecord, Refusal, SelectionRecord
 from closecall.storage.records import AnswerWord
 
 LEAST_TURNS = 10
-"""The result can be shown once each side has at least this many answers about items that it chose itself."""
+"""Number of answers that each side needs, about items that it chose itself, before the result is shown."""
 
 LEAST_OF_EACH = 5
 """Minimum number of positive items, and of negative items, on which the strategies can be compared."""
@@ -101,10 +101,11 @@ class BlindComparison:
 
     @property
     def wanted(self) -> int:
-        """Minimum number of answers still needed before the result can be shown.
+        """Number of answers that the side with the fewest answers still needs before the result is shown.
 
-        Answers about a strategy's items count only if the strategy had a hyperplane when it selected them.
-        There is no hyperplane before the first yes and no.
+        Answers about a strategy's items count only if the strategy had a hyperplane when it selected the
+        items. There is no hyperplane before the first yes and no. If several sides choose the same item, its
+        answer counts for each of these sides, so the total number of answers can't be known in advance.
         """
         missing = [
             LEAST_TURNS
@@ -113,7 +114,17 @@ class BlindComparison:
         ]
         if self.judge is not None:
             missing.append(LEAST_TURNS - len(_answered_rounds(self.judge)))
-        return sum(max(0, n) for n in missing)
+        return max(0, *missing)
+
+    @property
+    def needs(self) -> str:
+        """Sentences that say how many more answers are needed before the result is shown."""
+        who = "Each strategy" if self.judge is None else "Each strategy, and the random sample,"
+        sentence = f"{who} needs up to {counted(self.wanted, 'more answer')} before we can tell."
+        labels = [side.concept.standing().labels.yes for side in self.rivals]
+        if all(yes.any() and not yes.all() for yes in labels):
+            return sentence
+        return f"{sentence} Answers count for a strategy once it has a yes and a no."
 
     def tell(self) -> None:
         """Reveal the strategies, whose names were hidden.
@@ -124,8 +135,8 @@ class BlindComparison:
             If there are too few answers.
         """
         with self.lock:
-            if wanted := self.wanted:
-                raise InputError(f"{counted(wanted, 'more answer')} before we can tell")
+            if self.wanted:
+                raise InputError(self.needs)
             leader = self.sides[0]
             about = {**leader.parameters[BLIND], TOLD: True}
             leader.set_parameters({BLIND: about})
@@ -182,7 +193,7 @@ class BlindComparison:
         return len(records)
 
     def _meant(self, answer: Mapping[str, Any]) -> list[tuple[LabelingSession, Mapping[str, Any]]]:
-        """Return the sides (strategies, judge) that get an answer, each with the answer in its own form.
+        """Return each side (strategy or judge) that gets an answer, with the answer in this side's form.
 
         The last side is the one that chose the item. An undo or a correction is stored for all sides that
         have an answer about the item. Any other answer is stored only for the side that chose the item.
@@ -213,7 +224,7 @@ class BlindComparison:
         return next((side for side in self.sides if side.id == session_id), self.sides[0])
 
     def settle(self) -> dict[int, AnswerWord]:
-        """Copy answers until no side (strategy or judge) shows an item that was answered for another.
+        """Copy answers until no side (strategy or judge) shows an item that was answered for another side.
 
         Return all answers, as `labels` does.
         """
@@ -249,7 +260,7 @@ class BlindComparison:
 
 
 def _answered_rounds(side: LabelingSession) -> list[SelectionRecord]:
-    """Return the last rounds of one of the strategies, except the round whose item is in view."""
+    """Return the last rounds of one side (strategy or judge), except the round whose item is in view."""
     return [record for record in side.history if side.shown is None or record.id != side.shown.id]
 
 

@@ -36,6 +36,12 @@ def test_a_replacement_comes_where_the_replaced_concept_was(database: Database) 
     third = concepts.create("seven (3)", "Is it a seven?", instead_of=second.id)
     assert archive.offered() == [third, eight]
     assert archive.offered(archived=True) == [seven, second, third, eight]
+    assert [archive.is_replaced(one.id) for one in (seven, second, third, eight)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_all_that_was_said_stays_and_more_may_be_said(database: Database) -> None:

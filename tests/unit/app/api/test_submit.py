@@ -110,6 +110,7 @@ def test_a_decision_made_earlier_is_corrected_on_review(project):
     review = Review(session, ADA)
     page = review.page(Asked.of({"view": "all"}), UTC)
     (row,) = (row for row in page["rows"] if row["item"] == decided["item"])
+    assert [event["annotator"] for event in row["events"]] == ["Ada", "Bob", "Ada (decision)"]
     assert [event["decides"] for event in row["events"]] == [None, None, "Ada"]
     about = {"item": decided["item"], "selection": None}
     changed = in_session(session, card, "yes", corrects=decided["id"]) | about

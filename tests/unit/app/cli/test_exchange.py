@@ -144,7 +144,7 @@ def test_a_project_in_use_is_left_alone(tmp_path):
 
 
 def test_exports_that_cannot_be(project_folder, tmp_path):
-    """No binary table in the terminal, no log where there is no room for one, nothing overwritten."""
+    """No binary table in the terminal, no log without room for one, no new folder, nothing overwritten."""
     assert "--out" in refused("export", project_folder, "--format", "parquet")
     assert "--out" in refused("export", project_folder, "--format", "folder")
     assert "--log" in refused("export", project_folder, "--format", "label-studio", "--log")
@@ -153,6 +153,10 @@ def test_exports_that_cannot_be(project_folder, tmp_path):
     assert "not empty" in refused("export", project_folder, "--format", "folder", "--out", tmp_path / "full")
     assert "not empty" in refused("export-model", project_folder, "--out", tmp_path / "full")
     assert "--format" in refused("predict", project_folder, "--out", tmp_path / "scores.xlsx")
+    missing = tmp_path / "missing"
+    for words in (["export"], ["export", "--format", "folder"], ["export-model"], ["predict"]):
+        said = refused(*words, project_folder, "--out", missing / "x.csv")
+        assert f"There is no folder {missing}: create it first" in said
     assert not [path for path in tmp_path.iterdir() if path.suffix in (".tmp", ".half")]
 
 

@@ -199,6 +199,29 @@ def test_hurried_selections_have_a_smaller_budget_and_the_log_says_so(project, s
     assert "Margin index, hurried: " in capsys.readouterr().out
 
 
+def test_selections_are_hurried_while_the_annotator_outruns_the_look_ahead(project, session, later):
+    """From the first quick answer that has to wait for an item until an answer that takes longer."""
+
+    def is_hurried_after(taken: int | None, *, waits: bool) -> bool:
+        """Answer an item after `taken` ms; return whether the next one is hurried."""
+        later.work()
+        card = coming(session)
+        sent = {} if waits else {"next": card["next"]["no"]["item"]["selection"]}
+        submit(session, [answer(card, "no", time_taken_ms=taken, **sent)])
+        return "hurried" in session.shown.parameters
+
+    assert not is_hurried_after(50, waits=False)  # quick, but the next item was there
+    assert not is_hurried_after(700, waits=True)  # waits, but the look-ahead had time enough
+    assert not is_hurried_after(None, waits=True)  # a program
+    assert is_hurried_after(50, waits=True)
+    assert is_hurried_after(50, waits=True)
+    assert is_hurried_after(50, waits=False)  # in time, because it was hurried
+    assert is_hurried_after(700, waits=False)  # was prepared before
+    assert not is_hurried_after(50, waits=False)
+    later.work()
+    assert len(coming(session)["next"]) == 4
+
+
 def test_without_a_hyperplane_nothing_is_hurried(project, monkeypatch):
     """What stands in for the strategy has no budget."""
     be_short(project, monkeypatch)
@@ -210,12 +233,12 @@ def test_without_a_hyperplane_nothing_is_hurried(project, monkeypatch):
 
 
 def test_a_blind_comparison_compares_the_strategies_as_they_are(project, session, monkeypatch):
-    """Otherwise it would tell how busy the server was."""
+    """Otherwise, it would tell how busy the server was, or how quickly people answer."""
     be_short(project, monkeypatch)
     blind = begin(session, ["margin-index", "random"])
     for _ in range(16):
         card = coming(blind)
-        submit(blind, [answer(card, truth_word(project, card["item"]["id"]))])
+        submit(blind, [answer(card, truth_word(project, card["item"]["id"]), time_taken_ms=50)])
     records = [record for side in blind.sides for record in project.log.selections(session_id=side.id)]
     assert any(record.why == "strategy" and record.strategy == "margin-index" for record in records)
     assert not any("hurried" in record.parameters for record in records)

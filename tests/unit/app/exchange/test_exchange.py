@@ -447,6 +447,17 @@ def test_a_file_about_another_concept_is_not_bent(database, tmp_path):
     assert [tuple(row[:3]) for row in label_rows(database)] == [("eight", 1, "yes")]
 
 
+def test_labels_of_several_concepts_do_not_become_those_of_one(database, tmp_path):
+    """As in an export of a question that the autopilot has answered, too, into another project."""
+    seven = make_concept(database)
+    rows = "item,label,concept\n1,yes,sieben\n2,yes,Sieben\n3,no,sieben (autopilot)\n"
+    with pytest.raises(
+        InputError, match=r"line 4: .*'sieben \(autopilot\)', but earlier labels .* 'sieben': "
+    ):
+        take(database, tmp_path, rows, concept=seven)
+    assert not list(label_rows(database))
+
+
 def test_concepts_that_are_put_away_are_not_meant(database, tmp_path):
     """Unless the file names them."""
     old, _ = make_concept(database, "old"), make_concept(database, "new")
@@ -481,6 +492,17 @@ def test_people_and_files_vote_together(database, tmp_path):
     assert imported.contested == 1
     assert [(row[1], row[2], row[3]) for row in label_rows(database)] == [(1, None, "tied"), (2, "no", "no")]
     assert LabelLog(database).labels(1).items.tolist() == [2]
+
+
+def test_contradictions_about_decided_items_are_not_in_conflict(database, tmp_path):
+    """Neither if the log has the decision nor if the file has it, before or after the answer."""
+    owner = sit_down(database, make_concept(database))
+    for item in (1, 2, 3, 4):
+        owner.says("yes", item)
+    owner.says("yes", 1, purpose="decision")
+    lines = ["1,no,train", "2,no,train", "2,yes,decision", "3,yes,decision", "3,no,train", "4,no,train"]
+    text = "\n".join(["item,answer,purpose", *lines])
+    assert take(database, tmp_path, text, annotator="bob").contested == 1
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])

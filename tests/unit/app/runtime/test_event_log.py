@@ -56,6 +56,13 @@ def test_what_is_printed_becomes_an_event_a_line(heard, monkeypatch):
     assert told[-1] == {"time": told[-1]["time"], "level": "info", "event": "seen", "count": 3}
 
 
+def test_without_the_json_format_there_are_no_events():
+    """Not even warnings, which Python would otherwise print without their fields."""
+    told = "from closecall.app.runtime.event_log import emit; emit('problem shown', 30, kind='input')"
+    ran = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    assert ran.stderr == ""
+
+
 def test_a_crash_is_one_event_without_secrets(heard):
     """Of the main program and of threads; with where it was, without what must not be told."""
 

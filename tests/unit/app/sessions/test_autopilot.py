@@ -95,6 +95,8 @@ def test_starting_afresh_keeps_the_log(project, capsys):
     assert project.concepts(archived=True) == [concept, fresh]
     assert replace(fresh, id=concept.id, name=concept.name, created=concept.created) == concept
     assert card_of(project.session(None, fresh.id))["notes"]["counts"]["yes"] == 0
+    assert card_of(session)["notes"]["is_replaced"]
+    assert not card_of(project.session(None, fresh.id))["notes"]["is_replaced"]
     late = answer(card, "no")
     assert submit(session, [late])["acked"] == [late["id"]]
     assert project.log.counts(concept.id).labels == 9

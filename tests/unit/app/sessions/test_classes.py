@@ -13,6 +13,7 @@ from closecall.app.api.cards import card_of, submit
 from closecall.app.sessions.classes import MOST, ClassSession, can_choose, labels_of
 from closecall.app.sessions.presses import answer_id
 from closecall.app.verification.verify import verify_project
+from closecall.core.selection.margin import index as margin
 from closecall.storage import AnswerRecord, StorageError
 from tests.projects import answer, label, new_project, open_workspace, shown_to, tamper, wait_for_index
 from tests.scale import thorough
@@ -144,6 +145,30 @@ def test_only_the_concept_that_chose_an_item_names_its_selection(classes, projec
     assert [record.id for record in first] == [made["id"], second["id"]]
     assert {len({record.session_id for record in answers}) for answers in (first, other, third)} == {1}
     assert len({answers[0].session_id for answers in (first, other, third)}) == 3
+
+
+def test_quick_presses_that_wait_get_hurried_selections(classes, project, monkeypatch):
+    """Whichever concept selects next; an undo, or a press that takes longer, ends this."""
+    monkeypatch.setattr(margin, "THRIFTY_BUDGET", 60)
+    monkeypatch.setattr(margin, "LEAST_BUDGET", 10)
+    card = begin(classes)
+
+    def is_hurried_after(taken: int) -> bool:
+        nonlocal card
+        card = submit(classes, [press(card, truth(project, card["item"]["id"]), time_taken_ms=taken)])
+        return "hurried" in classes.shown.parameters
+
+    assert not is_hurried_after(700)
+    assert all(is_hurried_after(50) for _ in DIGITS)
+    assert not is_hurried_after(700)
+    made = press(card, truth(project, card["item"]["id"]), time_taken_ms=50)
+    card = submit(classes, [made])
+    assert "hurried" in classes.shown.parameters
+    undo = press(card, "undo", item=made["item"], selection=None, undoes=made["id"], time_taken_ms=None)
+    card = submit(classes, [undo])
+    assert card["item"]["id"] == made["item"]
+    assert not is_hurried_after(700)
+    assert verify_project(project.folder) == 0
 
 
 def test_the_concepts_take_turns(classes):

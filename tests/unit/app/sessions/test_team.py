@@ -199,7 +199,7 @@ def test_a_decision_is_corrected_from_wherever_it_is_shown(project):
         settled = take(project, view, [later], ADA)
         assert settled["acked"] == []
         assert [refusal["reason"] for refusal in settled["refused"]] == [
-            "A decision is yes, no or unsure: undo it to decide about the item later"
+            "A decision is yes, no or unsure: it can't become a skip"
         ]
         assert project.log.answer(later["id"]) is None
     odd = answer(card, "skip", **about, undoes=given["id"]) | {"item": first}

@@ -342,7 +342,7 @@ def left_on(address: str | None, schema: str) -> dict[str, int] | None:
         "closecall.app.sessions.workspace.ProjectFile.change",
         "closecall.app.sessions.workspace.Path.rename",
         "closecall.app.sessions.workspace.OpenProject.__init__",
-        "closecall.app.projects.project.Project._take_up_leases",
+        "closecall.app.projects.project_store.ProjectStore.take_up_leases",
         "closecall.app.sessions.labeling.LabelingSession.add_examples",
     ],
 )

@@ -11,7 +11,9 @@ from sklearn.svm import LinearSVC
 
 from closecall.core.errors import InputError
 from closecall.core.linear import svm
+from closecall.core.linear.kernels import Signed, pivots, squared_norms
 from closecall.core.linear.svm import TOLERANCE, Solution, box, solve, train
+from closecall.core.numerics.rows import PlacedRows
 from tests.scale import examples
 
 
@@ -199,6 +201,27 @@ def test_separable_labels_keep_their_margin():
     y = answers(X, noise=0)
     margins = signed(X, y) @ solve(X, y, C=1e5).weights
     assert margins.min() == pytest.approx(1, abs=1e-8)
+
+
+def test_rounding_does_not_make_a_label_join_and_leave_for_ever():
+    """A label seems to violate its condition because the face's optimum is only reached within rounding.
+
+    The label joins the face, must move beyond its bound, and leaves again. Here it is the second one.
+    """
+    rows = np.array([[1.0], [100.0], [2.0 - 1e-11]])
+    placed = PlacedRows.of(rows)
+    A = Signed(placed.places, np.array([1.0, 1.0, -1.0]), np.empty(0))
+    upper, alpha = np.array([10.0, 10.0, 1.0]), np.array([2.0 - 4.5e-11, 0.0, 1.0])
+    a = A.signs[:, None] * np.c_[rows, np.ones(3)]
+    margins = a @ (alpha @ a)
+    assert abs(1 - margins[0]) < 0.1 * TOLERANCE < TOLERANCE < 1 - margins[1]
+    greatest = pivots(A, 1, squared_norms(A, 1), upper, alpha, TOLERANCE, 100, 100, -np.inf)
+    assert greatest <= TOLERANCE
+    assert ((alpha >= 0) & (alpha <= upper)).all()
+    margins = a @ (alpha @ a)
+    assert abs(1 - margins[0]) < TOLERANCE
+    assert alpha[1] == 0
+    assert margins[1] > 1 - TOLERANCE
 
 
 def test_balanced_weighs_yes_and_no_alike():

@@ -203,7 +203,7 @@ def test_another_pool_in_its_place_is_noticed(tmp_path: Path) -> None:
 def test_float16_scores_are_computed_in_float32(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A float16 pool's scores are those of its rounded features, not rounded themselves."""
     monkeypatch.setattr("closecall.core.linear.scoring._CACHED_ROWS", 16)
-    monkeypatch.setattr("closecall.core.pool.pool.COPIED_ROWS", 16)
+    monkeypatch.setattr("closecall.core.pool.segment_rows.COPIED_ROWS", 16)
     pool = small_pool(tmp_path / "p", SOURCE, dtype="float16")
     X = features(pool.ids).astype(np.float16)
     w = hyperplane()
@@ -278,6 +278,7 @@ def test_any_pattern_of_missing_items(
     assert np.array_equal(pool.rows_of(ids[::-1]), X[::-1])
     assert np.array_equal(np.concatenate([block for _, block in pool.blocks()]), X)
     assert [problem.item for problem in pool.problems()] == sorted(unreadable)
+    assert pool.n_unreadable == len(unreadable)
     for k in range(len(ids)):
         assert np.array_equal(pool.prefix(k).ids, ids[:k])
     for version in range(pool.version):

@@ -311,7 +311,25 @@ def test_what_comes_at_random_before_there_are_both_kinds_is_no_choice(session):
     card = card_of(blind)
     for _ in range(30):
         card = submit(blind, [answer(card, "no")])
-    assert blind.wanted == 2 * LEAST_TURNS
+    assert blind.wanted == LEAST_TURNS
+    assert blind.needs.endswith("Answers count for a strategy once it has a yes and a no.")
+
+
+def test_each_strategy_is_asked_about_as_many_items_as_announced(session):
+    """No matter how many of them both choose: the number that one strategy still needs is announced."""
+    label(session, 60)
+    for strategies in (["exhaustive", "margin-index"], ["exhaustive", "random"]):
+        blind = begin(session, strategies)
+        given = len(answered(blind.sides[0]))
+        while wanted := blind.wanted:
+            told = LEAST_TURNS - min(len(answered(side)) - given for side in blind.rivals)
+            assert wanted == told
+            plural = "" if told == 1 else "s"
+            assert blind.needs == f"Each strategy needs up to {told} more answer{plural} before we can tell."
+            with pytest.raises(InputError, match=f"up to {told} more"):
+                blind.tell()
+            give(blind, 1)
+        blind.tell()
 
 
 def test_its_labels_can_be_added_to_the_question(session, project):

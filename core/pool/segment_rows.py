@@ -1,0 +1,68 @@
+"""The features of a pool's segments as one matrix, whose rows stay in the mapped files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from closecall.core.numerics.rows import PlacedRows, Rows, cut, gathered, no_rows
+from closecall.core.pool.item_ids import Ids
+from closecall.core.pool.segments import Segment
+
+COPIED_ROWS = 8192
+"""Maximum number of rows per block in `SegmentRows.blocks` if rows must be copied."""
+
+
+class SegmentRows:
+    """The rows of consecutive segments. Its methods do not check that row numbers exist.
+
+    Parameters
+    ----------
+    segments : sequence of Segment
+        In the order of their rows.
+    n_features : int
+    dtype : numpy dtype
+        Type of the features on disk, float32 or float16. Features are returned as float32.
+    is_sparse : bool
+    """
+
+    def __init__(
+        self, segments: Sequence[Segment], n_features: int, dtype: np.dtype[np.floating], *, is_sparse: bool
+    ) -> None:
+        self.n_features = n_features
+        self.dtype = dtype
+        self.is_sparse = is_sparse
+        self.segments = tuple(segment for segment in segments if len(segment))
+        self._starts = np.array([segment.first_row for segment in self.segments], dtype=np.int64)
+
+    def gathered(self, rows: Ids) -> Rows:
+        """Return the features of these rows, of shape (n, n_features), in the given order."""
+        order = np.argsort(rows, kind="stable")
+        ends = [*np.searchsorted(rows[order], self._starts).tolist(), len(rows)]
+        found = [(order[:0], no_rows(self.n_features, sparse=self.is_sparse))]
+        for segment, start, end in zip(self.segments, ends[:-1], ends[1:], strict=True):
+            if start < end:
+                there = order[start:end]
+                found.append((there, segment.X[rows[there] - segment.first_row]))
+        return gathered(found)
+
+    def placed(self, rows: Ids) -> PlacedRows:
+        """Return the memory addresses of dense rows. Only float16 rows are copied."""
+        if self.dtype != np.float32:
+            return PlacedRows.of(self.gathered(rows))
+        owners = tuple(segment.X for segment in self.segments)
+        segment = np.searchsorted(self._starts, rows, side="right") - 1
+        first = np.array([X.ctypes.data for X in owners], dtype=np.uintp)
+        width = np.uintp(self.n_features * self.dtype.itemsize)
+        places = first[segment] + (rows - self._starts[segment]).astype(np.uintp) * width
+        return PlacedRows(places, self.n_features, owners)
+
+    def blocks(self, start_row: int) -> Iterator[tuple[int, Rows]]:
+        """Yield blocks of rows from `start_row` on; see `Pool.blocks`."""
+        for segment in self.segments:
+            skip = max(0, start_row - segment.first_row)
+            step = COPIED_ROWS if self.dtype != np.float32 else max(1, len(segment))
+            for first in range(skip, len(segment), step):
+                X = cut(segment.X, first, first + step)
+                yield segment.first_row + first, X.astype(np.float32, copy=False)

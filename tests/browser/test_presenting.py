@@ -1,0 +1,175 @@
+"""Large figures, for an audience: all that a presenter shows is in view, and nothing covers anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.labeling import Labeling, resize
+from tests.browser.served import Server
+from tests.browser.test_compare import PATIENCE, open_compare
+from tests.browser.test_demo import choose, run_to_a_hyperplane
+from tests.browser.test_photographs import HEIGHTS, LEAST
+from tests.scale import thorough
+
+SCREENS = [(1280, 720), (1440, 900), (1920, 1080)]
+
+SHOWN = [".question", ".frame", ".answer.no", ".answer.skip", ".answer.yes", ".undo"]
+"""Parts that a presenter needs, besides the figures and the autopilot's controls."""
+
+FIGURES = [".rows > div:nth-child(1) .value", ".rows > div:nth-child(2) .value", ".counts", ".chosen"]
+
+CONTROLS = [".full-scan", ".autopilot .run", ".autopilot .step", ".autopilot input"]
+
+PLACES = """(parts) => {
+    const root = document.querySelector('[data-testid=stBidiComponentIsolated]').shadowRoot;
+    const one = (part) => root.querySelector(part) ?? document.querySelector(part);
+    return Object.fromEntries(parts.map((part) => {
+        const { left, top, right, bottom } = one(part).getBoundingClientRect();
+        const hit = root.elementFromPoint((left + right) / 2, (top + bottom) / 2);
+        return [part, { left, top, right, bottom, isCovered: !one(part).contains(hit) && !one(part).inert }];
+    }));
+}"""
+"""Where parts are, and whether something covers their middle."""
+
+WORDS = """() => {
+    const shadow = (host) => host.shadowRoot;
+    const hosts = [...document.querySelectorAll('[data-testid=stBidiComponentIsolated]')];
+    const root = hosts.map(shadow).find((one) => one?.querySelector('.table'));
+    const found = [];
+    for (const place of root.querySelectorAll('.title, .controls, .above, .head, .line .who, .line .pick')) {
+        for (const image of place.querySelectorAll('img')) {
+            found.push(['image', image.getBoundingClientRect()]);
+        }
+        const texts = document.createTreeWalker(place, NodeFilter.SHOW_TEXT);
+        while (texts.nextNode()) {
+            const text = texts.currentNode;
+            if (text.parentElement.closest('.hint, sup') || !text.textContent.trim()) continue;
+            const range = document.createRange();
+            range.selectNodeContents(text);
+            const box = range.getBoundingClientRect();
+            if (box.width) found.push([text.textContent, box]);
+        }
+    }
+    return found.map(([text, { left, top, right, bottom }]) => ({ text, left, top, right, bottom }));
+}"""
+"""The words and images of a comparison's headings and rows, and where each is."""
+
+
+def overlap(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two boxes share more than a pixel's rounding."""
+    across = min(one["right"], other["right"]) - max(one["left"], other["left"])
+    down = min(one["bottom"], other["bottom"]) - max(one["top"], other["top"])
+    return across > 1 and down > 1
+
+
+def check_all_in_view(page: Page, parts: list[str]) -> None:
+    for width, height in SCREENS:
+        resize(page, width, height)
+        for theme in ("light", "dark"):
+            page.emulate_media(color_scheme=theme)
+            places = page.evaluate(PLACES, [*parts, ".st-key-toolbar"])
+            for part, place in places.items():
+                where = f"{part} at {width}×{height}, {theme}: {place}"
+                assert place["right"] > place["left"], where
+                assert place["left"] >= 0, where
+                assert place["right"] <= width, where
+                assert place["top"] >= 0, where
+                assert place["bottom"] <= height, where
+                assert part == ".st-key-toolbar" or not place["isCovered"], where
+            names = list(places)
+            overlaps = [
+                (one, other)
+                for i, one in enumerate(names)
+                for other in names[:i]
+                if overlap(places[one], places[other])
+            ]
+            assert overlaps == [], f"{width}×{height}, {theme}"
+        found = page.evaluate(HEIGHTS)
+        assert found["frame"]["height"] >= LEAST * found["free"], f"{width}×{height}: {found}"
+        sizes = page.locator(".rows .value").evaluate_all(
+            "values => values.map((value) => parseFloat(getComputedStyle(value).fontSize))"
+        )
+        assert sizes[:2] == [46, 46]
+        assert min(sizes) >= 26
+
+
+@pytest.fixture
+def presenting(server: Server, labeling: Labeling) -> Labeling:
+    """A card with large figures and a hyperplane."""
+    labeling.page.goto(f"{labeling.page.url}&size=large")
+    labeling.wait()
+    for key in "ynn":
+        labeling.press(key)
+    return labeling
+
+
+def test_all_is_in_view_of_a_person(presenting: Labeling) -> None:
+    check_all_in_view(presenting.page, [*SHOWN, *FIGURES, ".full-scan"])
+
+
+def test_all_is_in_view_of_the_autopilot(presenting: Labeling) -> None:
+    """With the result of a check, too; and pressing a control scrolls nothing."""
+    page = presenting.page
+    choose(page, "Watch the autopilot")
+    presenting.wait()
+    run_to_a_hyperplane(presenting)
+    check_all_in_view(page, [*SHOWN, *FIGURES, *CONTROLS])
+    resize(page, 1280, 720)
+    page.get_by_role("button", name="Check against a full scan").click()
+    expect(page.locator(".full-scan .note")).to_contain_text("Rank")
+    page.get_by_role("button", name="Step").click()
+    presenting.wait()
+    page.get_by_role("button", name="Check against a full scan").click()
+    expect(page.locator(".full-scan .note")).to_contain_text("Rank")
+    check_all_in_view(page, [*SHOWN, *FIGURES, *CONTROLS])
+    assert page.get_by_test_id("stMain").evaluate("main => main.scrollTop") == 0
+
+
+@pytest.mark.thorough
+def test_advice_hides_neither_figures_nor_controls(presenting: Labeling) -> None:
+    """If the margin is full, it scrolls by itself, and the autopilot's controls stay."""
+    page = presenting.page
+    choose(page, "Watch the autopilot")
+    presenting.wait()
+    run_to_a_hyperplane(presenting)
+    page.evaluate("""() => {
+        const root = document.querySelector('[data-testid=stBidiComponentIsolated]').shadowRoot;
+        root.querySelector('.advice').textContent = 'There is no more to learn. '.repeat(7);
+    }""")
+    check_all_in_view(page, [*SHOWN, *FIGURES, *CONTROLS[1:]])
+
+
+@pytest.mark.parametrize("view", ["race", thorough("hyperplane")])
+def test_headings_and_names_of_a_comparison_are_apart(
+    server: Server, presenting: Labeling, view: str
+) -> None:
+    for key in "yn":
+        presenting.press(key)
+    page = open_compare(server, presenting, view)
+    if view == "race":
+        page.get_by_role("button", name="Step").click()
+        expect(page.locator(".card.race")).to_have_attribute("data-rounds", "1", timeout=PATIENCE)
+    expect(page.locator(".line .who b").first).to_be_visible()
+    for width, height in SCREENS:
+        resize(page, width, height)
+        check_words_apart(page, f"at {width}×{height}")
+    if view == "race":
+        page.get_by_role("button", name="first picks").click()
+        expect(page.locator(".line .firsts img").first).to_be_visible()
+        check_words_apart(page, "first picks")
+
+
+def check_words_apart(page: Page, where: str) -> None:
+    words = page.evaluate(WORDS)
+    assert any(word["text"] == "H-Hash, weighted" for word in words)
+    assert all(word["left"] >= 0 and word["right"] <= page.viewport_size["width"] for word in words), where
+    overlaps = [
+        (one["text"], other["text"])
+        for i, one in enumerate(words)
+        for other in words[:i]
+        if overlap(one, other)
+    ]
+    assert overlaps == [], where
