@@ -133,6 +133,8 @@ def test_a_folder_is_chosen_instead_of_typed(start_page: Page, tmp_path: Path) -
             (tmp_path / "data" / name / part).mkdir(parents=True)
             if i < number:
                 Image.new("RGB", (40, 30)).save(tmp_path / "data" / name / part / "1.png")
+    (tmp_path / "data" / "mosses" / "frond").mkdir(parents=True)
+    Image.new("RGB", (40, 30)).save(tmp_path / "data" / "mosses" / "frond" / "1.png")
     typed = start_page.get_by_role("textbox", name="Folder")
     offered = start_page.locator(".st-key-pick-path-folder")
     typed.press_sequentially(str(tmp_path / "data" / "her"))
@@ -142,6 +144,7 @@ def test_a_folder_is_chosen_instead_of_typed(start_page: Page, tmp_path: Path) -
     expect(typed).to_have_value(str(tmp_path / "data" / "herbs"))
     expect(start_page.get_by_text("No images here.")).to_be_visible()
     typed.fill(str(tmp_path / "data"))
+    expect(start_page.get_by_text("4 images in 4 folders.")).to_be_visible()
     offered.get_by_role("radio", name="herbarium").click()
     expect(start_page.get_by_text("3 images in 3 folders.")).to_be_visible()
     # The folder runs the whole page, which writes it into the field once more and only then shows this.
