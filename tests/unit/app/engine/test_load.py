@@ -244,6 +244,28 @@ def test_a_blind_comparison_compares_the_strategies_as_they_are(project, session
     assert not any("hurried" in record.parameters for record in records)
 
 
+def test_audited_items_and_further_answers_are_drawn_as_ever(project, session, monkeypatch, capsys):
+    """Where time is short, too: only the strategy's own items are found by its thrifty form."""
+    bob = project.session(project.log.start_session(1, "bob", LabelingSession.DEFAULT, seed=8).id)
+    session.set_audit_share(0.3)
+    project.set_overlap(2, 0.3)
+    be_short(project, monkeypatch)
+    for _ in range(6):
+        label(session, 5)
+        label(bob, 5)
+    project.close()
+    records = [r for each in (session, bob) for r in project.log.selections(1, each.id) if r.n_labels > 10]
+    for why, are_hurried in (("audit", False), ("overlap", False), ("strategy", True)):
+        chosen = [record for record in records if record.why == why]
+        assert len(chosen) >= 5, why
+        assert all(("hurried" in record.parameters) == are_hurried for record in chosen), why
+        assert all((record.probability is not None) != are_hurried for record in chosen), why
+    assert verify_project(project.folder, as_json=True) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["problems"] == []
+    assert found["ranks"]["margin-index, hurried"]["selections"] >= 5
+
+
 class Held(ExhaustiveSearch):
     """A strategy whose selections take as long as the test likes."""
 
