@@ -19,6 +19,7 @@ import numpy as np
 
 from closecall.core.errors import InputError, reason
 from closecall.core.evaluation.auroc import HeldOutScorer
+from closecall.core.evaluation.rank import BruteForce
 from closecall.core.learning.round import Labels, is_positive, learn
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.linear.svm import ClassWeight
@@ -81,6 +82,9 @@ class Turn:
         The annotator's answer, True for yes.
     margin : float
         |wᵀx + b| of the item when it was selected.
+    rank : int or None
+        Number of unlabeled items nearer to the hyperplane than the selected item. A rank takes a full scan, so
+        it is computed only in the rounds 1, 2, 4, 8 …; None in the other rounds.
     scored : int
         Number of items that were scored in the selection.
     select_seconds, select_cpu_seconds : float
@@ -99,6 +103,7 @@ class Turn:
     item: int
     answer: bool
     margin: float
+    rank: int | None
     scored: int
     select_seconds: float
     select_cpu_seconds: float
@@ -233,6 +238,7 @@ class Race:
             selection = lane.strategy.select(lane.hyperplane, exclude=np.sort(lane.labels.ids), seed=seed)
             select_seconds, select_cpu = perf_counter() - start, process_time() - cpu
             item = int(selection.ids[0])
+            rank = self._rank(lane, item) if self.round.bit_count() == 1 else None
             labels = lane.labels + Labels.of(self._pool, [item], self._oracle(item))
             cpu, start = process_time(), perf_counter()
             hyperplane = self._learn(labels)
@@ -251,6 +257,7 @@ class Race:
             item=item,
             answer=bool(labels.y[-1]),
             margin=float(selection.margins[0]),
+            rank=rank,
             scored=selection.scored,
             select_seconds=select_seconds,
             select_cpu_seconds=select_cpu,
@@ -259,6 +266,10 @@ class Race:
             auroc=None,
             hyperplane=hyperplane,
         )
+
+    def _rank(self, lane: Lane, item: int) -> int:
+        """Return the number of unlabeled items nearer to the lane's hyperplane than `item`."""
+        return BruteForce(self._pool, lane.hyperplane, exclude=lane.labels.ids).rank(item)
 
     def _first_labels(self, items: ItemsByClass) -> Labels:
         ids = np.sort(items.per_class(self._rng, self.course.positive, self.course.n_first))

@@ -170,6 +170,13 @@ class Measures:
         medians = np.median(self.results.of(self.results.margin, name), axis=1)
         return np.asarray(np.log(np.maximum(medians, np.finfo(np.float64).tiny)))
 
+    def log_rank(self, name: str) -> Floats:
+        """Return the natural logarithm of the median of rank + 1; shape (n_units,).
+
+        The rank is the number of unlabeled items nearer to the hyperplane than the selected item.
+        """
+        return np.asarray(np.log1p(np.nanmedian(self.results.of(self.results.rank, name), axis=1)))
+
     def gain_in_time(self, name: str) -> Floats:
         """Return the increase in AUROC since round 0, in points, averaged over time; shape (n_units,).
 

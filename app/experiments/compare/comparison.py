@@ -48,7 +48,7 @@ def run_comparison(
     with begun(out, folder, partial(RacePlan.of, **words)) as (plan, pool):
         missing = plan.missing(out)
         if missing:
-            fit_lanes(plan, pool, out, click.echo)
+            fit_lanes(plan, pool, out, {unit.run for unit in missing}, click.echo)
             with _shown(len(missing), plan.iterations) as advance:
                 run_units(plan, missing, out, n_workers or os.cpu_count() or 1, advance)
         if label_seconds is None:

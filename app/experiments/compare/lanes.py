@@ -1,11 +1,13 @@
 """The strategies of a comparison. Their indexes are built once, saved, and loaded by every worker process.
 
-A lane is one strategy in a race (`core.simulation.race.Lane`).
+A lane is one strategy in a race (`core.simulation.race.Lane`). Each run draws its own hash functions, so that
+the mean over runs does not depend on a single draw.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import product
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -26,8 +28,10 @@ if TYPE_CHECKING:
 INDEXES = "indexes"
 
 
-def fit_lanes(plan: RacePlan, pool: Pool, out: Path, tell: Callable[[str], None]) -> None:
-    """Build each index that is not in the folder `out` yet, and save it there if it consists of arrays.
+def fit_lanes(
+    plan: RacePlan, pool: Pool, out: Path, runs: Iterable[int], tell: Callable[[str], None]
+) -> None:
+    """Build each index of `runs` that is not in the folder `out` yet, and save it if it consists of arrays.
 
     `tell` prints a line of progress.
 
@@ -37,8 +41,8 @@ def fit_lanes(plan: RacePlan, pool: Pool, out: Path, tell: Callable[[str], None]
         If a strategy is unknown or can't select from this pool.
     """
     with threadpool_limits(1, user_api="blas"):
-        for word in plan.strategies:
-            index = _index(strategy_from(word, random_state=plan.seed))
+        for word, run in product(plan.strategies, sorted(runs)):
+            index = _index(strategy_from(word, random_state=_seed(plan, run)))
             folder = _folder(out, index)
             if folder.is_dir() and _loaded(index, folder, pool):
                 continue
@@ -47,7 +51,9 @@ def fit_lanes(plan: RacePlan, pool: Pool, out: Path, tell: Callable[[str], None]
             index.fit(pool, progress=tenths(index.name, tell) if index.cost(pool) else None)
             if index.arrays():
                 index.save(folder)
-                tell(f"Prepared {index.name} in {perf_counter() - start:.1f} s.")
+                is_drawn = plan.runs > 1 and "random_state" in index.index_params()
+                of_run = f" for run {run + 1} of {plan.runs}" if is_drawn else ""
+                tell(f"Prepared {index.name}{of_run} in {perf_counter() - start:.1f} s.")
 
 
 def tell_cost(index: QueryStrategy, pool: Pool, tell: Callable[[str], None]) -> None:
@@ -76,20 +82,24 @@ def tenths(name: str, tell: Callable[[str], None]) -> Progress:
     return advanced
 
 
-def open_lanes(plan: RacePlan, pool: Pool, out: Path) -> dict[str, QueryStrategy]:
-    """Return the fitted strategies by name, including strategies of other libraries.
+def open_lanes(plan: RacePlan, pool: Pool, out: Path, run: int) -> dict[str, QueryStrategy]:
+    """Return the fitted strategies of a run by name, including strategies of other libraries.
 
     Strategies load their saved index. Strategies without a usable saved index are fitted to the pool.
     """
     lanes: dict[str, QueryStrategy] = {}
     for word in plan.strategies:
-        strategy = strategy_from(word, random_state=plan.seed)
+        strategy = strategy_from(word, random_state=_seed(plan, run))
         index = _index(strategy)
         folder = _folder(out, index)
         saved = _loaded(index, folder, pool) if folder.is_dir() else None
         lanes[word] = strategy.sharing(saved) if saved else strategy.fit(pool)
-    lanes.update({name: make_peer(name, random_state=plan.seed).fit(pool) for name in plan.peers})
+    lanes.update({name: make_peer(name, random_state=_seed(plan, run)).fit(pool) for name in plan.peers})
     return lanes
+
+
+def _seed(plan: RacePlan, run: int) -> int:
+    return plan.seed + run
 
 
 def _index(strategy: QueryStrategy) -> QueryStrategy:

@@ -284,6 +284,7 @@ def _row(measures: Measures, name: str) -> dict[str, Any]:
         _plain(measures.mean(measures.log_seconds, name).exp().scaled(1000)),
         _plain(of_scan) if of_scan and name != scan else ("", ""),
         (figure(measures.mean(measures.log_margin, name).exp().mean), ""),
+        _plain(measures.mean(measures.log_rank, name).exp()),
         (f"{np.median(results.of(results.scored, name)):,.0f}", ""),
         (figure(float(train)), ""),
         (percent(f"{100 * answers:.0f}"), ""),

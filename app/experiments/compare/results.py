@@ -53,6 +53,8 @@ class RaceResults:
         AUROC on the held-out items. Round 0 is before the first selection.
     answer, margin, scored, select_seconds, train_seconds : array of shape (n_strategies, n_units, iterations)
         Values in rounds 1 and later. `answer` is 1 for yes and 0 for no; `margin` is |wᵀx + b|.
+    rank : array of shape (n_strategies, n_units, iterations)
+        Number of unlabeled items nearer to the hyperplane; NaN in rounds in which it was not computed.
     item : array of shape (n_strategies, n_units, iterations), int64
         Id of the selected item; −1 if no item was selected.
     """
@@ -69,6 +71,7 @@ class RaceResults:
     scored: Floats
     select_seconds: Floats
     train_seconds: Floats
+    rank: Floats
     item: NDArray[np.int64]
 
     @classmethod
@@ -195,7 +198,7 @@ def _processor() -> str:
 def _arrays(plan: RacePlan, units: Sequence[RaceUnit], tables: Sequence[pa.Table]) -> dict[str, NDArray[Any]]:
     shape = (len(plan.names), len(units), plan.iterations + 1)
     names = {name: place for place, name in enumerate(plan.names)}
-    columns = ["auroc", "answer", "margin", "scored", "select_seconds", "train_seconds"]
+    columns = ["auroc", "answer", "margin", "scored", "select_seconds", "train_seconds", "rank"]
     arrays: dict[str, NDArray[Any]] = {name: np.full(shape, np.nan) for name in columns}
     item = np.full(shape, -1, dtype=np.int64)
     for number, table in enumerate(tables):

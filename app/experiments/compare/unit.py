@@ -32,7 +32,7 @@ def schema() -> pa.Schema:
     """Return the schema of the tables of a single unit and of all units.
 
     Round 0 is the classifier trained on the initial labels. In the rows of round 0, the columns about a
-    selection are null.
+    selection are null. The column `rank` is null in most rounds; see `core.simulation.race.Turn`.
     """
     import pyarrow as pa
 
@@ -46,6 +46,7 @@ def schema() -> pa.Schema:
             ("item", pa.int64()),
             ("answer", pa.bool_()),
             ("margin", pa.float64()),
+            ("rank", pa.int64()),
             ("scored", pa.int64()),
             *((name, pa.float64()) for name in TIMES),
             ("auroc", pa.float64()),

@@ -115,15 +115,18 @@ class _Worker:
     stop: c_byte
     rounds: Synchronized[int]
     pool: Pool | None = None
-    lanes: dict[str, QueryStrategy] | None = None
+    lanes: dict[str, QueryStrategy] | None = None  # of the run `last_run`
+    last_run: int | None = None
     items: ItemsByClass | None = None
 
     def run(self, unit: RaceUnit) -> None:
         with threadpool_limits(1, user_api="blas"):
-            if self.pool is None or self.lanes is None:
+            if self.pool is None:
                 self.pool = self.plan.open_pool()
                 self.items = ItemsByClass(self.pool, self.plan.first)
-                self.lanes = open_lanes(self.plan, self.pool, self.out)
+            if unit.run != self.last_run:
+                self.lanes = open_lanes(self.plan, self.pool, self.out, unit.run)
+                self.last_run = unit.run
                 self._warm_up(unit)
             table = run_unit(self.plan, unit, self._race(unit), self.n_workers, self._goes_on)
         if table is not None:

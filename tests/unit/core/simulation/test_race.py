@@ -104,6 +104,20 @@ def test_every_figure_follows_from_the_labels(pool, strategies):
         assert turn.train_seconds > 0
 
 
+def test_ranks_are_counted_in_ever_rarer_rounds(pool, strategies):
+    """In the rounds 1, 2, 4 and 8: the unlabeled items that are nearer than the selected one."""
+    race = Race(pool, strategies, COURSE)
+    for number in range(1, 12):
+        before = [(lane.hyperplane, np.setdiff1d(pool.ids, lane.labels.ids)) for lane in race.lanes]
+        for turn, (hyperplane, free) in zip(race.step(), before, strict=True):
+            if number not in (1, 2, 4, 8):
+                assert turn.rank is None
+                continue
+            margins = np.abs(hyperplane.scores(pool.rows_of(free)))
+            assert turn.rank == np.count_nonzero(margins < margins[free == turn.item])
+            assert turn.rank == 0 or turn.strategy != "exhaustive"
+
+
 def test_the_exhaustive_lane_takes_the_nearest(pool, strategies):
     """By brute force, round by round."""
     race = Race(pool, {"exhaustive": strategies["exhaustive"]}, COURSE)

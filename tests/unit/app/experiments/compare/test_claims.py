@@ -58,6 +58,7 @@ def measures(gains, seconds, margins, *, label_seconds=5.0, out=(), names=NAMES,
         scored=nothing,
         select_seconds=select,
         train_seconds=nothing,
+        rank=nothing,
         item=nothing.astype(np.int64),
     )
     return Measures(results, label_seconds)

@@ -19,7 +19,7 @@ import pytest
 from click.testing import CliRunner
 
 from closecall.app.cli.main import main
-from closecall.app.experiments.compare.lanes import tell_cost, tenths
+from closecall.app.experiments.compare.lanes import fit_lanes, open_lanes, tell_cost, tenths
 from closecall.app.experiments.compare.plan import UNITS
 from closecall.app.experiments.compare.race_plan import RacePlan, RaceUnit
 from closecall.app.experiments.compare.results import RaceResults
@@ -466,6 +466,25 @@ def test_what_takes_long_to_prepare_is_told_before_and_meanwhile(folder, tmp_pat
         < out.index("eh-hash: 100 %")
         < out.index("Prepared eh-hash")
     )
+
+
+def test_each_run_draws_its_own_hash_functions(folder, tmp_path):
+    """The same for all classes of a run. An index that draws nothing is built once for all runs."""
+    pool, out, told = Pool.open(folder), tmp_path / "out", []
+    words = {"first": 2, "iterations": 5, "runs": 2, "seed": 3}
+    strategies = ("h-hash-weighted:n_functions=60", "margin-index")
+    plan = RacePlan.of(pool, classes=(), most_classes=None, strategies=strategies, peers=(), **words)
+    fit_lanes(plan, pool, out, range(plan.runs), told.append)
+    assert [line.split(" in ")[0] for line in told] == [
+        "Prepared h-hash-weighted for run 1 of 2",
+        "Prepared h-hash-weighted for run 2 of 2",
+        "Prepared margin-index",
+    ]
+    first, second, again = (open_lanes(plan, pool, out, run) for run in (0, 1, 0))
+    codes = [lanes[strategies[0]].arrays() for lanes in (first, second, again)]
+    assert all(np.array_equal(codes[0][name], codes[2][name]) for name in codes[0])
+    assert not all(np.array_equal(codes[0][name], codes[1][name]) for name in codes[0])
+    assert [first[strategies[0]].random_state, second[strategies[0]].random_state] == [3, 4]
 
 
 def test_a_strategy_that_cannot_cover_the_pool_is_refused_before_any_work(tmp_path):
