@@ -138,8 +138,8 @@ class Concepts:
         Raises
         ------
         StorageError
-            If there is no such concept (kind `missing`), another concept has the new name (kind `exists`), or
-            a value is not allowed (kind `invalid`).
+            If there is no such concept (kind `missing`), if another concept has the new name (kind `exists`),
+            or if a value is not allowed (kind `invalid`).
         """
         values = _checked(changes)
         with self.database.write() as connection:

@@ -75,8 +75,8 @@ def digest_of(path: Path) -> str:
     Raises
     ------
     StorageError
-        If there is no such file (kind `missing`), it is not a regular file (kind `invalid`), or it can't be
-        read (kind `other`).
+        If there is no such file (kind `missing`), if it is not a regular file (kind `invalid`), or if it
+        can't be read (kind `other`).
     """
     with file_trouble(path):
         if not S_ISREG(path.stat().st_mode):
@@ -100,8 +100,8 @@ def read_labels(
     Raises
     ------
     StorageError
-        If there is no such file (kind `missing`), its content is invalid (kind `invalid`), or it can't be
-        read (kind `other`). The message names the file and, if possible, the line.
+        If there is no such file (kind `missing`), if its content is invalid (kind `invalid`), or if it can't
+        be read (kind `other`). The message names the file and, if possible, the line.
     """
     if format == "label-studio":
         return read_annotations(path, users or {})

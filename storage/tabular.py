@@ -140,8 +140,8 @@ def read_table(path: Path, format: TableFormat) -> Iterator[Line]:  # noqa: A002
     Raises
     ------
     StorageError
-        If there is no such file (kind `missing`), its content is invalid (kind `invalid`), or it can't be
-        read (kind `other`). The message names the file and, if possible, the line.
+        If there is no such file (kind `missing`), if its content is invalid (kind `invalid`), or if it can't
+        be read (kind `other`). The message names the file and, if possible, the line.
     """
     with file_trouble(path):
         yield from _READERS[format](path)

@@ -79,8 +79,8 @@ class Tokens:
         Raises
         ------
         StorageError
-            If the name is empty, the name or the note is too long, the scope is unknown, or the time of
-            expiry has passed (kind `invalid`).
+            If the name is empty, if the name or the note is too long, if the scope is unknown, or if the time
+            of expiry has passed (kind `invalid`).
         """
         created = self._clock()
         if not 0 < len(annotator.strip()) <= MAX_NAME or len(note) > MAX_NAME:

@@ -59,7 +59,7 @@ def chosen_by_data(recipe: Recipe, pool: Pool) -> Recipe:
     Raises
     ------
     InputError
-        If the form has no rank, the pool is too small, or the kernel does not apply to its rows.
+        If the form has no rank, if the pool is too small, or if the kernel does not apply to its rows.
     """
     kind = FAMILIES[recipe.family]
     if not (recipe.applies("rank") and issubclass(kind, KernelHasher)):

@@ -199,7 +199,7 @@ def coded(
     Raises
     ------
     InputError
-        If a setting is wrong, the family does not apply to the rows, or there are too few labels.
+        If a setting is wrong, if the family does not apply to the rows, or if there are too few labels.
     """
     recipe.check(len(pool))
     rows = pool.rows(fit_rows(len(pool)))

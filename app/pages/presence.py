@@ -55,9 +55,9 @@ def end_run() -> None:
 def end_other_tabs() -> None:
     """Make the browser's other tabs ask to sign in, too.
 
-    On the page where a person signs out, this does nothing. The browser still has the cookie at that time, so
-    the other tabs would be signed in again, and a reload of that page would interrupt its redirection to the
-    provider. The next page tells the other tabs.
+    On the page where a person signs out, this does nothing. At that time, the browser still has the cookie:
+    a message would make the other tabs load again and sign in again, and it would make this page load again,
+    which interrupts its redirection to the provider. The next page sends the message.
     """
     if BEFORE not in state:  # nobody was signed in on this page
         st.html(SIGNED_OUT, unsafe_allow_javascript=True)

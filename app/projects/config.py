@@ -264,8 +264,8 @@ def _check_kinds(read: ProjectFile) -> None:
     Raises
     ------
     ValueError
-        If a text is not a string or contains a null character, `use_classes` or `ask_once` is not true or
-        false, the format is not a whole number, or the name of a description could be a path.
+        If a text is not a string or contains a null character, if `use_classes` or `ask_once` is not true or
+        false, if the format is not a whole number, or if the name of a description could be a path.
     """
     for name, kind in {
         "pool": str,

@@ -97,8 +97,8 @@ def planned(folder: Path, word: str, provider: str | None = None) -> Plan:
     Raises
     ------
     InputError
-        If these are the features of the first description, the first description is not complete, the images
-        are missing, the project has no images, or the model or its provider can't be used.
+        If these are the features of the first description, if the first description is not complete, if the
+        images are missing, if the project has no images, or if the model or its provider can't be used.
     """
     first = _first_pool(folder)
     if not first.complete:
@@ -192,8 +192,8 @@ def use_description(folder: Path, name: str) -> None:
     Raises
     ------
     InputError
-        If the project is being served, the description can't be used (`whole_pool`), or the examples can't
-        be described.
+        If the project is being served, if the description can't be used (`whole_pool`), or if the examples
+        can't be described.
     StorageError
         If the features of examples can't be stored.
     """

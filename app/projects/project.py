@@ -385,7 +385,7 @@ class Project:
         Raises
         ------
         InputError
-            If the person is not an owner, the question is too long, or there is no such class.
+            If the person is not an owner, if the question is too long, or if there is no such class.
         StorageError
             If there is a concept of this name, or a value is not allowed.
         """

@@ -96,8 +96,8 @@ def add_question(
     Raises
     ------
     InputError
-        If the project is being served or can't be read, the question is empty or too long, or there is no
-        such class.
+        If the project is being served or can't be read, if the question is empty or too long, or if there is
+        no such class.
     StorageError
         If there is a question of this name, or a value is not allowed.
     """

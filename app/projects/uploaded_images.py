@@ -85,8 +85,8 @@ def read_upload(raw: bytes, what: str, source: Source) -> tuple[bytes, NDArray[n
     Raises
     ------
     InputError
-        If the image is empty, too large or can't be read, or the source can't compute the features of images.
-        `what` names the image in the message.
+        If the image is empty, too large or can't be read, or if the source can't compute the features of
+        images. `what` names the image in the message.
     """
     from closecall.core.features import of_image
     from closecall.core.sources.base import WHOLE

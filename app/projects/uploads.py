@@ -81,8 +81,8 @@ class Uploads:
         Raises
         ------
         InputError
-            If there is no such upload, it is damaged, it was made for a pool with other features, or its
-            features are missing and can't be computed.
+            If there is no such upload, if it is damaged, if it was made for a pool with other features, or if
+            its features are missing and can't be computed.
         """
         if not self._features(digest).is_file():
             self._describe(digest, pool)
@@ -135,8 +135,8 @@ class Uploads:
         Raises
         ------
         InputError
-            If an upload is not a suitable image, its features are invalid, or it can't be stored. Errors
-            raised by `uploads` and by the block are passed on.
+            If an upload is not a suitable image, if its features are invalid, or if it can't be stored.
+            Errors raised by `uploads` and by the block are passed on.
         """
         was_there, new, number = self._folder.exists(), [], 0
         try:

@@ -175,8 +175,8 @@ def estimate(
     Raises
     ------
     InputError
-        If shapes disagree, a row is repeated or not in the pool, a probability is not above 0, or `level` is
-        not between 0 and 1.
+        If shapes disagree, if a row is repeated or not in the pool, if a probability is not above 0, or if
+        `level` is not between 0 and 1.
     """
     scores, y = np.asarray(scores), np.asarray(y, dtype=np.bool_)
     audited, asked = np.asarray(audited, dtype=np.int64), np.asarray(asked, dtype=np.int64)

@@ -138,8 +138,8 @@ class Strata:
     Raises
     ------
     InputError
-        If the cuts are not ascending, a size is negative, the lengths disagree, or there are cuts but no
-        hyperplane.
+        If the cuts are not ascending, if a size is negative, if the lengths disagree, or if there are cuts
+        but no hyperplane.
     """
 
     hyperplane: Hyperplane | None

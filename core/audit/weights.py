@@ -51,7 +51,8 @@ def inclusion(strata: Sequence[Strata], frame: ArrayLike, ids: ArrayLike, X: Row
     Raises
     ------
     InputError
-        If shapes disagree, a frame is not in `strata`, or an item was added to the pool after its frame.
+        If shapes disagree, if a frame is not in `strata`, or if an item was added to the pool after its
+        frame.
     """
     frame, ids = np.asarray(frame, dtype=np.int64), np.asarray(ids, dtype=np.int64)
     lengths = len(frame), len(ids), X.shape[0]

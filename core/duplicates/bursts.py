@@ -52,8 +52,8 @@ def find_bursts(
     Raises
     ------
     InputError
-        If the angle is not from 0 to π, the gap is negative, there are not N names and times, or the rows
-        are sparse.
+        If the angle is not from 0 to π, if the gap is negative, if there are not N names and times, or if the
+        rows are sparse.
     """
     if not 0 <= angle <= np.pi:
         raise InputError(f"angle must be from 0 to π, got {angle}")

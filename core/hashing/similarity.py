@@ -99,8 +99,8 @@ class SimilarityHasher(ABC):
         Raises
         ------
         InputError
-            If a parameter is out of range, X has no rows or is not finite, labels are missing, or the family
-            cannot learn from these rows or labels.
+            If a parameter is out of range, if X has no rows or is not finite, if labels are missing, or if
+            the family cannot learn from these rows or labels.
         """
         self._check()
         X = checked_rows(X)

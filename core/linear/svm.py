@@ -195,8 +195,8 @@ def train(
     Raises
     ------
     InputError
-        If shapes disagree, an id is repeated, a value is not finite, C is not positive or so large that the
-        solver does not converge, class_weight is unknown, or the labels are all yes or all no.
+        If shapes disagree, if an id is repeated, if a value is not finite, if C is not positive or so large
+        that the solver does not converge, if class_weight is unknown, or if the labels are all yes or all no.
     """
     return train_with_dual(X, y, ids, C=C, class_weight=class_weight, start=start)[0]
 

@@ -77,8 +77,8 @@ class PyramidBox:
         Raises
         ------
         InputError
-            If the shape does not fit, points lie outside the box or are not finite, or a bin has too many
-            points.
+            If the shape does not fit, if points lie outside the box or are not finite, or if a bin has too
+            many points.
         """
         sets = np.asarray(sets)
         if sets.ndim != 3 or sets.shape[1] < 1 or sets.shape[2] != len(self.n_bins):

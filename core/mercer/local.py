@@ -43,8 +43,8 @@ class LocalFeatures:
         Raises
         ------
         InputError
-            If shapes do not fit together, words are not integers from 0 to 2³¹ − 2, positions are not finite,
-            or scales are not positive and finite.
+            If shapes do not fit together, if words are not integers from 0 to 2³¹ − 2, if positions are not
+            finite, or if scales are not positive and finite.
         """
         own = np.asarray(words)
         if own.ndim != 1 or (own.size and not np.issubdtype(own.dtype, np.integer)):

@@ -112,8 +112,8 @@ class PyramidMatch:
         Raises
         ------
         InputError
-            If a parameter is out of range, all sets are empty, points are not finite or differ in their
-            number of dimensions, or there are too many bins for 32-bit integers.
+            If a parameter is out of range, if all sets are empty, if points are not finite or differ in their
+            number of dimensions, or if there are too many bins for 32-bit integers.
         """
         self._check()
         checked = _checked(sets, None)

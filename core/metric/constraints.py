@@ -88,9 +88,9 @@ class Constraints:
         Raises
         ------
         InputError
-            If there are no pairs, a pair is both similar and dissimilar, a pair has an unknown row or the
-            same row twice, the rows of a dissimilar pair are equal, the percentiles are invalid, or the
-            thresholds do not satisfy 0 < upper < lower.
+            If there are no pairs, if a pair is both similar and dissimilar, if a pair has an unknown row or
+            the same row twice, if the rows of a dissimilar pair are equal, if the percentiles are invalid, or
+            if the thresholds do not satisfy 0 < upper < lower.
         """
         near, far = _ordered(similar, X.shape[0]), _ordered(dissimilar, X.shape[0])
         if not len(near) + len(far):
@@ -133,13 +133,13 @@ class Constraints:
         percentiles : (float, float)
             See `from_pairs`.
         random_state : int
-            Seed of the pairs, and of the random pairs whose squared distances give the thresholds.
+            Seed for drawing the pairs, and other pairs, whose squared distances give the thresholds.
 
         Raises
         ------
         InputError
-            If there are fewer than two classes, no class has two labeled rows, `n_pairs` is less than 2, or
-            `y` has the wrong length; see also `from_pairs`.
+            If there are fewer than two classes, if no class has two labeled rows, if `n_pairs` is less than
+            2, or if `y` has the wrong length; see also `from_pairs`.
         """
         classes = np.asarray(y, dtype=np.int64)
         if classes.shape != (X.shape[0],):
@@ -235,8 +235,8 @@ class RelativeConstraints:
         Raises
         ------
         InputError
-            If there are no triples, a triple has an unknown row or the same row twice, its first and third
-            row are equal, or the margin is not positive.
+            If there are no triples, if a triple has an unknown row or the same row twice, if its first and
+            third row are equal, or if the margin is not positive.
         """
         array = np.asarray(triples, dtype=np.int64).reshape(-1, 3)
         if not len(array):

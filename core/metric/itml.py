@@ -133,8 +133,8 @@ class ITML(Projecting):
         Raises
         ------
         InputError
-            If a parameter is out of range, the prior is not positive definite, the form does not fit the rows
-            or the prior, or there is no slack and the constraints contradict each other.
+            If a parameter is out of range, if the prior is not positive definite, if the form does not fit
+            the rows or the prior, or if there is no slack and the constraints contradict each other.
         """
         self._check()
         used, places = np.unique(constraints.items, return_inverse=True)
@@ -171,8 +171,8 @@ class ITML(Projecting):
         Raises
         ------
         InputError
-            If a parameter is out of range, K0 is not positive semidefinite, or there is no slack and the
-            constraints contradict each other.
+            If a parameter is out of range, if K0 is not positive semidefinite, or if there is no slack and
+            the constraints contradict each other.
         """
         self._check()
         K0 = positive_kernel(K0)

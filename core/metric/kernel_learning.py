@@ -92,8 +92,8 @@ class KernelLearning(Projecting):
         Raises
         ------
         InputError
-            If a parameter is out of range, K0 is not positive semidefinite or lacks rows of the constraints,
-            or there is no slack and the constraints contradict each other.
+            If a parameter is out of range, if K0 is not positive semidefinite or lacks rows of the
+            constraints, or if there is no slack and the constraints contradict each other.
         """
         self._check()
         K0 = positive_kernel(K0)

@@ -111,8 +111,8 @@ class OnlineITML:
         Raises
         ------
         InputError
-            If `gamma` is out of range, the rows do not fit the metric, or a constraint cannot be satisfied
-            without slack. In the last case, all earlier constraints have been learned.
+            If `gamma` is out of range, if the rows do not fit the metric, or if a constraint cannot be
+            satisfied without slack. In the last case, all earlier constraints have been learned.
         """
         if not self.gamma > 0:
             raise InputError(f"gamma must be positive, got {self.gamma:g}")

@@ -69,7 +69,7 @@ class TextTokenizer:
     Raises
     ------
     InputError
-        If a file can't be read, no file has the context length, or `tokenizers` is not installed.
+        If a file can't be read, if no file has the context length, or if `tokenizers` is not installed.
     """
 
     def __init__(self, file: Path, model: Path, length: int | None) -> None:

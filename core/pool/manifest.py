@@ -124,7 +124,8 @@ class Manifest:
         Raises
         ------
         InputError
-            If there is no such folder, it is not a pool, or the manifest is damaged or from a newer version.
+            If there is no such folder, if it is not a pool, or if the manifest is damaged or from a newer
+            version.
         """
         path = pool / MANIFEST
         try:

@@ -122,7 +122,8 @@ class Pool:
         Raises
         ------
         InputError
-            If there is no pool, it is damaged or of a newer format, or it has fewer than `version` segments.
+            If there is no pool, if it is damaged or of a newer format, or if it has fewer than `version`
+            segments.
         """
         return _open(Path(path), version, None)
 

@@ -64,8 +64,8 @@ def key_functions(codes: Codes, n: int, seed: int) -> Functions:
 def rho(codes: Codes, rng: np.random.Generator) -> NDArray[np.float64]:
     """Estimate ρ = ln p₁ / ln p₂ for each function, of shape (n_functions,).
 
-    p₁ is the probability that two near rows get the same value from the function. p₂ is the probability that
-    two rows drawn at random do.
+    p₁ is the probability that two near rows get the same value from the function. p₂ is the same probability
+    for two rows drawn at random.
     """
     values = codes.unpacked().reshape(len(codes), codes.n_functions, codes.bits)
     asked = rng.permutation(len(codes))[:_ASKED]

@@ -45,7 +45,7 @@ def built_for_points(
     Raises
     ------
     InputError
-        If `radius`, `epsilon`, `near` or `far` is out of range, or the codes are too long for a ball.
+        If `radius`, `epsilon`, `near` or `far` is out of range, or if the codes are too long for a ball.
     """
     if name == BucketTables.name and near is not None and far is not None:
         rule = Guarantee.by_rule(len(codes), near, far)

@@ -28,7 +28,8 @@ class ArrayPool:
     Raises
     ------
     InputError
-        If X is not two-dimensional, a row is zero or not finite, or the ids are not N ascending numbers.
+        If X is not two-dimensional, if a row is zero or not finite, or if the ids are not N ascending
+        numbers.
     """
 
     def __init__(self, X: Rows, ids: ArrayLike | None = None) -> None:

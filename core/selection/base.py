@@ -147,7 +147,7 @@ class QueryStrategy(ABC):
         Raises
         ------
         InputError
-            If the pool is empty, the strategy can't be used on it, or a parameter is invalid.
+            If the pool is empty, if the strategy can't be used on it, or if a parameter is invalid.
         """
         if not len(pool):
             raise InputError(f"{self.name} needs a pool with at least one item, got an empty one")

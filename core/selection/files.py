@@ -70,7 +70,7 @@ def read_index(folder: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     Raises
     ------
     InputError
-        If there is no index, it is from a newer version, or its content does not match its checksums.
+        If there is no index, if it is from a newer version, or if its content does not match its checksums.
     """
     sealed = _sealed(folder)
     while True:

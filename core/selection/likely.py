@@ -26,7 +26,7 @@ from closecall.core.selection.scan import scan
 
 
 class LikelyPositive(QueryStrategy):
-    """Query strategy that finds the n items with the largest wᵀx + b exactly, by one scan of the pool.
+    """Query strategy that selects the n items with the largest wᵀx + b. It scans the whole pool.
 
     The item with the largest wᵀx + b comes first. `Selection.margins` has |wᵀx + b|, as for every strategy.
     """

@@ -38,7 +38,7 @@ def strategy_from(word: str, *, random_state: int = 0) -> QueryStrategy:
     Raises
     ------
     InputError
-        If there is no such strategy, it has no such parameter, or a value is not allowed.
+        If there is no such strategy, if it has no such parameter, or if a value is not allowed.
     """
     name, texts = parts_of(word)
     params = {"random_state": random_state, **values_of(name, texts, strategy_class(name))}

@@ -70,8 +70,8 @@ class Description:
     Raises
     ------
     InputError
-        If there is no text, a text or template is empty, a template has no `{}`, a text is both wanted and
-        excluded, there are too many texts, or alpha is out of range.
+        If there is no text, if a text or template is empty, if a template has no `{}`, if a text is both
+        wanted and excluded, if there are too many texts, or if alpha is out of range.
     """
 
     texts: Sequence[str]

@@ -286,7 +286,7 @@ class HashedSimilarity(SimilaritySearch):
         Raises
         ------
         InputError
-            If the pool is empty, a parameter is out of range, or the codes are too long for a ball.
+            If the pool is empty, if a parameter is out of range, or if the codes are too long for a ball.
         """
         if structure not in SIMILARITY_STRUCTURES:
             allowed = ", ".join(SIMILARITY_STRUCTURES)

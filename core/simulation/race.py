@@ -83,8 +83,8 @@ class Turn:
     margin : float
         |wᵀx + b| of the item when it was selected.
     rank : int or None
-        Number of unlabeled items nearer to the hyperplane than the selected item. A rank takes a full scan, so
-        it is computed only in the rounds 1, 2, 4, 8 …; None in the other rounds.
+        Number of unlabeled items nearer to the hyperplane than the selected item. A rank takes a full scan,
+        so it is computed only in the rounds 1, 2, 4, 8 …; None in the other rounds.
     scored : int
         Number of items that were scored in the selection.
     select_seconds, select_cpu_seconds : float

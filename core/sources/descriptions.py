@@ -40,8 +40,8 @@ def described(source: Source, word: str, provider: str | None = None) -> Source:
     Raises
     ------
     InputError
-        If there is no such model, the model or the provider can't be used, a provider is given without a
-        model, or `source` has no images to describe.
+        If there is no such model, if the model or the provider can't be used, if a provider is given without
+        a model, or if `source` has no images to describe.
     """
     images = source
     while isinstance(images, OtherFeatures):

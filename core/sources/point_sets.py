@@ -62,8 +62,8 @@ class PointSets(Source):
     Raises
     ------
     InputError
-        If a file is missing or unsuitable, the sizes don't add up to the number of points, no item has a
-        point, or a point is not finite.
+        If a file is missing or unsuitable, if the sizes don't add up to the number of points, if no item has
+        a point, or if a point is not finite.
     """
 
     kind: ClassVar[str] = "points"

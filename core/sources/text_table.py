@@ -55,8 +55,8 @@ class TextTable(Texts):
     Raises
     ------
     InputError
-        If the file or a column does not exist, the file cannot be read, the given class column has fewer than
-        2 or more than 1,000 classes, or there are no rows.
+        If the file or a column does not exist, if the file cannot be read, if the given class column has
+        fewer than 2 or more than 1,000 classes, or if there are no rows.
     """
 
     kind: ClassVar[str] = "table"

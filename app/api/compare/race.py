@@ -71,7 +71,7 @@ class LiveRace:
     Raises
     ------
     InputError
-        If true classes are unknown, no items are held out, or the positive class has too few items.
+        If true classes are unknown, if no items are held out, or if the positive class has too few items.
     """
 
     def __init__(

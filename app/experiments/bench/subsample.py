@@ -60,7 +60,7 @@ class EqualTimeSubsample:
     ----------
     pool : Pool
     seed : int
-        Seed of the subsamples, and of the places that timing reads from.
+        Seed for drawing the subsamples, and the rows that are read to measure times.
     threads : int
         Maximum number of threads that BLAS may use.
 

@@ -142,7 +142,7 @@ class Web:
         Raises
         ------
         UnreadableImageError
-            If the server refuses the request, the response is too large, or a redirect leads elsewhere.
+            If the server refuses the request, if the response is too large, or if a redirect leads elsewhere.
         TemporaryError
             If a retry may succeed.
         """
