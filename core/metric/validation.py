@@ -2,16 +2,16 @@
 
 A large γ makes the metric satisfy the constraints closely. A small γ keeps the metric close to its prior (see
 `core.metric.itml`). The best γ depends on the labels. With 5,000 labels of ten classes and GIST features of
-CIFAR-10, γ = 1 is worse than no learning at all, and γ = 0.01 is better (`core.experiment.neighbours`). With
-few labels, of one class against the rest, γ = 1 is often best. Davis et al. [1]_ choose γ by cross-validation
-as well.
+CIFAR-10, γ = 1 is worse than no learning at all, and γ = 0.01 is better (`core.experiment.neighbours`). If
+there are few labels, and the classes are only yes and no, γ = 1 is often best. Davis et al. [1]_ choose γ by
+cross-validation as well.
 
 The labeled rows are divided into `FOLDS` folds with about the same fraction of each class. For each γ of
 `GAMMAS` and each fold, a metric is learned from the other folds and scored on this fold. The γ with the
 largest mean score is chosen; ties go to the first of `GAMMAS`. The labels and the seed determine the result.
 
-**Cost.** Twelve metrics are learned, each from two thirds of the labels. A small γ takes fewer passes, so all
-twelve metrics take about seven times as long as one metric with γ = 1 and the same number of pairs.
+**Cost.** Twelve metrics are learned, each from two thirds of the labels. Together, they take about seven
+times as long as one metric with γ = 1 and the same number of pairs, because a smaller γ takes fewer passes.
 
 References
 ----------

@@ -142,8 +142,8 @@ class Guarantee:
         """Return this guarantee with only as many tables as fit into memory, but with at least one table.
 
         All tables are independent, that is, they have no common function. Keys that are longer than 32 bits
-        are shortened with `of_width`. The memory of a table is 12 bytes per row, plus the bits of its
-        functions in the codes of all rows, plus the functions themselves.
+        are shortened with `of_width`. A table takes 12 bytes per row. Its functions take memory, too, and so
+        do their bits in the codes of all rows.
 
         Parameters
         ----------

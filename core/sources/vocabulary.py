@@ -1,10 +1,10 @@
 """Texts as bags of words: a fixed vocabulary, and for each text the weights of its words.
 
 A word is a sequence of two or more letters, digits or underscores, in lower case. The weight of a word in a
-text is tf·idf: the count of the word in the text times 1 + ln((1 + n) / (1 + df)). Here n is the number of
-texts from which the vocabulary was computed, and df is the number of these texts that contain the word. Rows
-are normalized to unit norm afterwards. The weights equal those of scikit-learn's `TfidfVectorizer` with its
-default parameters.
+text is tf·idf: the count of the word in the text, multiplied by (1 + ln((1 + n) / (1 + df))). Here n is the
+number of texts from which the vocabulary was computed, and df is the number of these texts that contain the
+word. Rows are normalized to unit norm afterwards. The weights equal those of scikit-learn's `TfidfVectorizer`
+with its default parameters.
 
 All words are kept. With few labels, classifiers learn mostly from rare words, and linear classifiers cope
 with any number of features.

@@ -212,7 +212,7 @@ class Measures:
         return interval(of(first) - of(second), self.results.classes)
 
     def mean(self, of: Callable[[str], Floats], name: str) -> Interval:
-        """Return the mean of the measure `of` for one strategy, with its interval."""
+        """Return the mean and its interval of one strategy's measure; see `difference` for `of`."""
         return interval(of(name), self.results.classes)
 
     def _limits(self) -> Floats:

@@ -1,8 +1,8 @@
 """A list of addresses of images, in a text file or in a column of a table.
 
 The pool stores addresses without parts that may be credentials (`core.sources.remote.address`). If addresses
-in the list have such parts, the list is read again when images are first needed. Signatures may have been
-renewed by then.
+in the list have such parts, the list is read again when images are first needed. Their signatures may be
+newer then.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def shares_of(rows: Sequence[Row], box: str, method: Method, bits: int, column: 
 def lines_of(rows: Sequence[Row]) -> list[Line]:
     """Return the lines of figure 13, in percent.
 
-    A value of the column "within" is NaN if no point has a Hamming distance below 2 from any query.
+    A value of the column "within" is NaN if all points have a Hamming distance of 2 or more from all queries.
     """
     bits = sorted({row["bits"] for row in rows})
     return [
