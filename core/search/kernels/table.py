@@ -111,9 +111,10 @@ def nearest_buckets(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the starts and stops of the buckets that differ from `key` in the fewest functions.
 
-    The buckets have `wanted` rows in total; the last bucket may be cut. The number of a bucket consists of
-    the values of `width` functions, of `bits` bits each. Among buckets with the same number of differences,
-    the buckets with lower numbers are chosen. The buckets are returned in ascending order of their numbers.
+    The buckets have `wanted` rows in total; the last bucket may be cut. A bucket's key consists of the values
+    of `width` functions, and each value has `bits` bits. Of two buckets that differ from `key` in equally
+    many functions, that with the lower key is chosen first. The buckets are returned in ascending order of
+    their keys.
     """
     n_buckets = offsets.shape[0] - 1
     group = np.uint64((1 << bits) - 1)
