@@ -108,7 +108,7 @@ class BehindProxy:
 
         if self._prefix and path == self._prefix:
             return RedirectResponse("/", 308)
-        if path == CLOSED:
+        if path.rstrip("/") == CLOSED:
             return PlainTextResponse("There is nothing here", 404)
         is_failure = path == STREAM and _header(scope, b"sec-websocket-key") is not None
         if is_failure:

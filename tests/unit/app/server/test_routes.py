@@ -213,6 +213,18 @@ def test_uploads_need_a_page_and_its_token(port):
     assert server_config("127.0.0.1", 1)["server.maxUploadSize"] == LARGEST_UPLOAD_MB
 
 
+def test_nobody_is_told_about_the_people_who_use_the_pages(port):
+    """Streamlit's metrics are closed, however their address is written."""
+    assert ask(port, "GET", "/_stcore/health")[0] == 200
+    for path in ("/_stcore/metrics", "/_stcore/metrics/", "/_stcore/metrics?families=session_duration"):
+        for method in ("GET", "HEAD", "POST", "OPTIONS"):
+            assert ask(port, method, path)[0] == 404, (method, path)
+    for path in ("//_stcore/metrics", "/_stcore/./metrics", "/_stcore//metrics", "/_stcore/%6detrics"):
+        _, said, headers = ask(port, "GET", path)
+        assert "openmetrics" not in headers.get("content-type", ""), path
+        assert b"cache_memory" not in said, path
+
+
 def test_other_sites_get_no_leave_to_read(port):
     """No answer says that a page from elsewhere may read it."""
     module = f"/{address_of('label/card.js')}"
