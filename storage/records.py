@@ -113,8 +113,9 @@ class SelectionRecord:
     which the hyperplane was trained. The selection can be computed again from these two and from `c`,
     `class_weight`, `seed`, `leased`, `pool_version` and `items_total` (the number of rows in the index).
 
-    Items that are selected together have the same `round`. `leased` are the items that other sessions showed
-    or might show next; only the record of the first item of a round has them. `margin` is |wᵀx + b|, or None
+    Items that are selected together have the same `round`. `leased` are the items that could not
+    be selected because other sessions showed them or might show them next; only the record of the first item
+    of a round has them. `margin` is |wᵀx + b|, or None
     without a hyperplane. `probability` is the probability of a random draw, or None for other selections.
     `selection_ms` and `retrain_ms` are in milliseconds. `accuracy` is the fraction of held-out items on the
     correct side of the hyperplane, 0 … 1, or None if the truth is unknown. The log sets `seq` and `created`.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -100,6 +100,13 @@ class SelectionLog:
         if concept_id is not None:
             query = query.where(Session.concept_id == concept_id)
         return [rows.session(row) for row in self._all(query)]
+
+    def sessions_of(self, annotators: Iterable[str], **parameters: str | None) -> frozenset[str]:
+        """Return the ids of the annotators' sessions that have these parameters; None is a missing one."""
+        query = select(Session.id).where(Session.annotator.in_(list(annotators)))
+        for name, value in parameters.items():
+            query = query.where(Session.parameters[name].as_string() == value)
+        return frozenset(session for (session,) in self._all(query))
 
     def update_session(
         self, session_id: str, *, strategy: str | None = None, parameters: Mapping[str, Any] | None = None

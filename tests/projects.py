@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 import time
@@ -13,10 +14,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from numpy.typing import NDArray
 
 from closecall.app.api.cards import card_of
 from closecall.app.api.submit import settle
+from closecall.app.cli.main import main
 from closecall.app.sessions.labeling import LabelingSession
 from closecall.app.sessions.new_project import NewProject
 from closecall.app.sessions.registry import OpenProject
@@ -204,6 +207,15 @@ def wait_for_index(project: OpenProject, strategy: str) -> None:
     project.indexes.want(strategy)
     while project.indexes.get(strategy) is None:
         time.sleep(0.01)
+
+
+def verified(project: OpenProject) -> dict[str, Any]:
+    """Replay the project's log; what ``closecall verify`` says, which must be that all is well."""
+    result = CliRunner().invoke(main, ["verify", str(project.folder), "--json"])
+    assert result.exit_code == 0, result.output
+    findings: dict[str, Any] = json.loads(result.output)
+    assert findings["problems"] == []
+    return findings
 
 
 def tamper(folder: Path, statement: str) -> None:

@@ -9,15 +9,12 @@ from urllib.parse import quote
 from closecall.app.api.cards.parts import figures, waiting
 from closecall.app.projects.roles import Person
 from closecall.app.sessions.labeling import LabelingSession
-from closecall.app.sessions.session_state import BLIND
+from closecall.app.sessions.session_state import BLIND, BY
 from closecall.core.errors import InputError
 
 if TYPE_CHECKING:
     from closecall.app.sessions.registry import OpenProject
     from closecall.storage import Counts, SelectionRecord, SessionRecord
-
-BY = "by"
-"""Name of the session parameter that stores the credential with which a program started the session."""
 
 
 def sessions_of(project: OpenProject, person: Person) -> list[dict[str, Any]]:

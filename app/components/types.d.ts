@@ -530,6 +530,8 @@ export interface PresenceData {
   key: string;
   /** The address of the session that the tab has just left, or null. */
   left: string | null;
+  /** The browser's id, by which people without a name are told apart. */
+  browser: string;
 }
 
 export interface PeopleData {

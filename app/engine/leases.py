@@ -9,6 +9,11 @@ Choosing takes time, and sessions choose concurrently. A session therefore reads
 sessions, then reads the labels, chooses items, and leases them atomically. The last step fails if another
 session has leased one of the items since the first step. The session then chooses again without that item.
 
+A person may have several sessions, for example in two tabs, or after a crash of the browser. Selections avoid
+the items of all other sessions, but if no other items are left, they choose among the items of the person's
+own sessions (`Others.sharing_own`). These items are no obstacle if the person asks for particular items,
+as in a search.
+
 The leases are in memory. If several servers share a project, the leases are in the database instead
 (`app.engine.shared_leases`), with the same rules.
 """
@@ -89,6 +94,11 @@ class Others:
         Items leased to the other sessions, ascending.
     asked : float
         Moment at which the leases were read, by the clock of `leases`.
+    own : callable
+        Returns all sessions of the session's person.
+    shared : frozenset of str
+        Further sessions whose leases are not in `items`. Unlike with `beside`, an item can't be leased if one
+        of these sessions has ended its lease since `asked`, because the item may have been answered.
     """
 
     leases: Leases
@@ -96,6 +106,18 @@ class Others:
     beside: frozenset[str]
     items: tuple[int, ...]
     asked: float
+    own: Callable[[], Collection[str]] = tuple
+    shared: frozenset[str] = frozenset()
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """Return the sessions whose leases are not in `items`."""
+        return self.beside | self.shared
+
+    def sharing_own(self) -> Others:
+        """Return the current leases without those of the person's own other sessions."""
+        shared = replace(self, shared=frozenset(self.own()))
+        return replace(shared, items=self.leases.held(but_for=shared.left_out))
 
     def take(self, items: Collection[int], *, apart: Iterable[int] = ()) -> frozenset[int]:
         """Lease all items to the session, or none of them if other sessions have leased some since `asked`.
@@ -111,7 +133,7 @@ class Others:
         `take` returned the `lost` items. An answer ends the lease of its item. This object's `items` are
         included because some of them may have been answered after this session read the labels.
         """
-        now = self.leases.held(but_for=self.beside)
+        now = self.leases.held(but_for=self.left_out)
         return replace(self, items=tuple(sorted({*now, *self.items, *lost})))
 
 
@@ -190,16 +212,21 @@ class Leases:
         with self._lock:
             return self._held_by_others(but_for)
 
-    def others(self, session: str, *, beside: Iterable[str] = ()) -> Others:
-        """Return the leases of the other sessions. Call this before reading the labels for a choice."""
+    def others(
+        self, session: str, *, beside: Iterable[str] = (), own: Callable[[], Collection[str]] = tuple
+    ) -> Others:
+        """Return the leases of the other sessions. Call this before reading the labels for a choice.
+
+        See `Others` for the parameters.
+        """
         together = frozenset({session, *beside})
         with self._lock:
-            return Others(self, session, together, self._held_by_others(together), self._clock())
+            return Others(self, session, together, self._held_by_others(together), self._clock(), own)
 
     def take(self, others: Others, items: Collection[int], *, apart: Iterable[int] = ()) -> frozenset[int]:
         """Lease items to a session; see `Others.take`."""
         with self._lock:
-            taken = set(self._held_by_others(others.beside))
+            taken = set(self._held_by_others(others.left_out))
             wanted = {*items, *apart}
             for item in wanted:
                 when, whose = self._ended.get(item, (others.asked - 1, others.session))

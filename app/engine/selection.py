@@ -112,7 +112,7 @@ class Occasion:
 
     @property
     def leased(self) -> tuple[int, ...]:
-        """Return the items leased to other sessions, ascending."""
+        """Return the items that can't be selected because they are leased to other sessions, ascending."""
         return self.others.items
 
     def excluded(self, standing: Standing) -> NDArray[np.int64]:
@@ -124,6 +124,14 @@ class Occasion:
     def taken(self, standing: Standing) -> NDArray[np.int64]:
         """Return the items that a search may show but the annotator can't answer, ascending."""
         return excluded_from_search(standing, self.leased, include_skipped=self.include_skipped)
+
+    def sharing_own(self) -> Occasion:
+        """Return an occasion on which the leases of the person's other sessions don't matter.
+
+        Return this occasion if the person's other sessions have no leases.
+        """
+        others = self.others.sharing_own()
+        return self if set(others.items).issuperset(self.leased) else replace(self, others=others)
 
     def frame(self) -> Framed | None:
         """Return the audit's sampling frame if this round draws an item for the audit, otherwise None."""
@@ -182,10 +190,12 @@ def select_items(
 ) -> Chosen:
     """Select and lease `n` items, or as many as are left.
 
-    Leasing is atomic, so no two sessions get the same item. `trained` is the model of the labels in
-    `standing`. `diversity` is the minimum distance between the items, see `core.selection.diversity`. In a
-    look-ahead, `supposed` describes the answer that `standing` assumes, see
-    `app.engine.selection_parameters.SUPPOSED`.
+    Leasing is atomic, so no two sessions get the same item. Only if fewer than `n` other items are left, the
+    selection may include items that are leased to the person's own other sessions.
+
+    `trained` is the model of the labels in `standing`. `diversity` is the minimum distance between the items,
+    see `core.selection.diversity`. In a look-ahead, `supposed` describes the answer that `standing` assumes,
+    see `app.engine.selection_parameters.SUPPOSED`.
 
     If all items of the index are excluded, but the pool has further items, the index is extended first.
 
@@ -209,13 +219,26 @@ def select_items(
         own = [_of_place(place, selection, n, diversity) for place in range(len(selection.ids))]
         return _chosen(occasion, trained, found, own, measured, skipped=standing.skipped)
 
+    def select(occasion: Occasion) -> Chosen:
+        try:
+            return leasing(occasion, attempt, standing.groups)
+        except PoolExhausted:
+            if occasion.strategy.n_items == len(occasion.pool):
+                raise
+            strategy = occasion.strategy.extended(occasion.pool)
+            return leasing(replace(occasion, strategy=strategy, remembered=None), attempt, standing.groups)
+
     try:
-        return leasing(occasion, attempt, standing.groups)
+        chosen = select(occasion)
     except PoolExhausted:
-        if occasion.strategy.n_items == len(occasion.pool):
+        shared = occasion.sharing_own()
+        if shared is occasion:
             raise
-        strategy = occasion.strategy.extended(occasion.pool)
-        return leasing(replace(occasion, strategy=strategy, remembered=None), attempt, standing.groups)
+        return select(shared)
+    if len(chosen.records) < n:
+        shared = occasion.sharing_own()
+        return chosen if shared is occasion else select(shared)
+    return chosen
 
 
 def leasing(

@@ -128,20 +128,22 @@ class SharedLeases(Leases):
         then = self._table.read()
         return held_by_others(_held_in(then), but_for, self._since(then))
 
-    def others(self, session: str, *, beside: Iterable[str] = ()) -> Others:
+    def others(
+        self, session: str, *, beside: Iterable[str] = (), own: Callable[[], Collection[str]] = tuple
+    ) -> Others:
         """See `Leases.others`."""
         then, together = self._table.read(), frozenset({session, *beside})
         if self._answered is not None:
             self._answered(then.answered)
         items = held_by_others(_held_in(then), together, self._since(then))
-        return Others(self, session, together, items, then.ended)
+        return Others(self, session, together, items, then.ended, own)
 
     def take(self, others: Others, items: Collection[int], *, apart: Iterable[int] = ()) -> frozenset[int]:
         """See `Leases.take`."""
         wanted, now = {*items, *apart}, self._clock()
         with self._table.change() as change:
             held, since = _held_in(change.then), self._since(change.then)
-            taken = set(held_by_others(held, others.beside, since))
+            taken = set(held_by_others(held, others.left_out, since))
             for session, ended in change.ended_since(others.asked):
                 if session not in others.beside:
                     taken.update(ended)

@@ -11,6 +11,7 @@ from closecall.app.api.verdict import verdict
 from closecall.app.components import LABEL, VERDICT, answers_of
 from closecall.app.display.phrases import counted
 from closecall.app.display.strategy_labels import all_labels, name_of
+from closecall.app.pages.browser import browser_at_page
 from closecall.app.pages.chosen import person_at
 from closecall.app.pages.fragment import fragment
 from closecall.app.pages.markdown import literal
@@ -107,6 +108,8 @@ def offer_one(session: LabelingSession, before: BlindComparison | None) -> None:
 @fragment
 def show_turns(project: OpenProject, session: LabelingSession, found: BlindComparison) -> None:
     """Show the card, and above it the number of answers that are still needed."""
+    for side in found.sides:
+        side.use_in(browser_at_page())
     key = f"blind-{found.id}"
     sent: dict[str, Any] = state.get(key, {})
     card = shown_or_kept(key, lambda: take(project, found, answers_of(sent), person_at(project)))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from closecall.app.pages.browser import browser_at_page
 from closecall.app.pages.person import name_at_page, sign_in_page
 from closecall.app.pages.presence import note_use
 from closecall.app.pages.problems import show_problem
@@ -113,6 +114,7 @@ def chosen_session(project: OpenProject) -> LabelingSession:
     sessions[project.key, session.concept.record.id] = session.id
     sessions[project.key, None] = session.id
     put_into_address("session", session.id)
+    session.use_in(browser_at_page())
     note_use(project, session)
     return session
 

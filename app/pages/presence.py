@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from closecall.app.components import PRESENCE
+from closecall.app.pages.browser import browser_at_page
 from closecall.app.pages.http import session_address
 from closecall.app.pages.person import name_at_page
 from closecall.app.pages.state import state
@@ -36,10 +37,10 @@ def note_use(project: OpenProject, session: LabelingSession) -> None:
 def end_run() -> None:
     """If this run has not used the previous run's session, leave that session.
 
-    Also let the browser watch whether the tab is closed. Call this after the page has run.
+    Also let the browser watch whether the tab is closed, and keep its id. Call this after the page has run.
     """
     now, before = state[NOW], state.get(BEFORE)
-    about: dict[str, str | None] = {"address": None, "key": "", "left": None}
+    about: dict[str, str | None] = {"address": None, "key": "", "left": None, "browser": browser_at_page()}
     if before is not None and (now is None or now[1].id != before[1].id):
         project, session = before
         project.close_page(session)

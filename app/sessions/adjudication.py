@@ -125,7 +125,7 @@ class Decisions:
 
     def line(self) -> Line:
         """Return the queue, and lease its first two items to this owner."""
-        others = self.leases.others(self.id)
+        others = self.leases.others(self.id, own=self.session.own_sessions)
         answers = ReviewedConcept.of(self.session).answers()
         contested = self._in_line(answers)
         return Line(answers, self._claimed(contested, others), bool(contested))
@@ -139,7 +139,12 @@ class Decisions:
         return first + [item for item in self._later if item in contested]
 
     def _claimed(self, in_line: Sequence[int], others: Others) -> list[int]:
-        """Return the items not leased to other owners, and lease the first two to this owner."""
+        """Return the items not leased to other owners, and lease the first two to this owner.
+
+        Only if no other items are left, return items that are leased to the owner's own other sessions.
+        """
+        if others.items and set(others.items).issuperset(in_line):
+            others = others.sharing_own()
         while True:
             free = [item for item in in_line if item not in others.items]
             lost = others.take(free[:2])
@@ -171,8 +176,16 @@ class Decisions:
             items_total=0,
         )
 
+    def _is_decided_elsewhere(self, record: AnswerRecord) -> bool:
+        """Return whether a decision is new, and the owner has decided about the item in another session."""
+        if self.project.log.answer(record.id) is not None:
+            return False
+        return any(answer.purpose == "decision" for answer in self.session.answers_elsewhere(record.item))
+
     def _read(self, answer: Mapping[str, Any]) -> AnswerRecord:
         record = read_answer(answer, self.session)
         if record.answer != "undo":
             require_answered(record.item, self.session)
+        if is_decision(answer) and record.corrects is None and self._is_decided_elsewhere(record):
+            raise Refused("conflict", f"Item {record.item} was decided already, perhaps in another window")
         return replace(record, selection_id=None, purpose="decision")  # the selection is a placeholder

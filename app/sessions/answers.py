@@ -262,8 +262,9 @@ def require_first(record: AnswerRecord, session: SessionState, batch: Sequence[A
     Raises
     ------
     Refused
-        If the log has an answer to the selection that was not undone, or if `batch`, the earlier answers in
-        the browser's queue, has an answer to the selection (kind `conflict`).
+        If the log has an answer to the selection that was not undone, if `batch`, the earlier answers in the
+        browser's queue, has an answer to the selection, or if the person has answered the item in another
+        session since it was selected (kind `conflict`).
     """
     if record.selection_id is None or record.answer == "undo" or record.corrects is not None:
         return
@@ -271,9 +272,18 @@ def require_first(record: AnswerRecord, session: SessionState, batch: Sequence[A
     in_batch = any(
         earlier.selection_id == record.selection_id for earlier in batch if earlier.corrects is None
     )
-    if in_batch or (log.is_answered(record.selection_id) and log.answer(record.id) is None):
+    is_answered = log.is_answered(record.selection_id) or _is_answered_elsewhere(record, session)
+    if in_batch or (is_answered and log.answer(record.id) is None):
         reason = f"Item {record.item} was answered already, perhaps in another window"
         raise Refused("conflict", reason)
+
+
+def _is_answered_elsewhere(record: AnswerRecord, session: SessionState) -> bool:
+    if record.selection_id is None or not has_answered(session, record.item):
+        return False
+    log = session.project.log
+    shown = log.selection(record.selection_id) or log.foreseen(record.selection_id)
+    return shown is not None and session.is_answered_elsewhere(shown)
 
 
 def read_answer(answer: Mapping[str, Any], session: SessionState) -> AnswerRecord:

@@ -25,6 +25,7 @@ from closecall.app.display.phrases import of_class, told_apart
 from closecall.app.engine.selection import Occasion
 from closecall.app.sessions.item_view import ItemView
 from closecall.app.sessions.presses import read_presses
+from closecall.app.sessions.session_state import BROWSER
 from closecall.core.pool.pool import Pool
 from closecall.storage import Refusal
 
@@ -77,7 +78,8 @@ class ClassSession(ItemView):
             name = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self.id}, concept {concept_id}"))
             if log.session(name) is None:
                 log.start_session(concept_id, main.annotator, main.strategy, seed=main.seed, id=name)
-            self._opened[concept_id] = self._sessions.session(name)
+            self._opened[concept_id] = opened = self._sessions.session(name)
+            opened.use_in(self.session.parameters.get(BROWSER))
         return self._opened[concept_id]
 
     def checked(self, selection_id: str | None) -> SessionState:
@@ -99,7 +101,7 @@ class ClassSession(ItemView):
         """Return the conditions of a concept's next selection."""
         return replace(
             super().occasion(member, pool),
-            others=self.project.leases.others(self.id),
+            others=self.project.leases.others(self.id, own=self.session.own_sessions),
             include_skipped=self.session.include_skipped,
             round=self.next_round,
             audit_share=0.0,

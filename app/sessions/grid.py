@@ -75,14 +75,19 @@ class BatchSession(ABC):
         """Store the browser's answers together.
 
         If an answer is about the batch in view or the previous batch, or if it is an undo, the batch in view
-        is no longer shown, and `attend` selects the next batch. An answer that is sent again is acknowledged
-        again, but stored only once.
+        is no longer shown, and `attend` selects the next batch. The same is true if an answer is refused
+        because the person has answered the item in another session. An answer that is sent again is
+        acknowledged again, but stored only once.
         """
         with self.session.lock:
             result, outcome = self._stored(answers)
             if _are_about(self.shown, [*result.accepted, *result.known]):
                 self.last, self.shown = self.shown, ()
-            elif _are_about(self.last, result.accepted) or any(a.undoes for a in result.accepted):
+            elif (
+                _are_about(self.last, result.accepted)
+                or any(answer.undoes for answer in result.accepted)
+                or (outcome.refused and any(map(self.session.is_answered_elsewhere, self.shown)))
+            ):
                 self.shown = ()
         return outcome
 
@@ -109,12 +114,14 @@ class BatchSession(ABC):
             self.session.touch()
             if self.session.view is not self:
                 self.shown, self.last, self.session.view = (), (), self
+            if self.shown and all(map(self.session.is_answered_elsewhere, self.shown)):
+                self.shown = ()
             if not self.shown:
                 self._choose()
 
     def standing_of(self, items: Iterable[int]) -> dict[int, str]:
-        """Return each item's status. For items without answers, it is "held" if leased elsewhere, else ""."""
-        leased = set(self.session.project.leases.held(but_for={self.session.id}))
+        """Return each item's status; for items without answers, "held" if leased to other people, else ""."""
+        leased = set(self.session.project.leases.held(but_for=self.session.own_sessions()))
         concept = self.session.concept
         with concept.lock:
             state = concept.catch_up()

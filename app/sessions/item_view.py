@@ -162,8 +162,8 @@ class ItemView:
     def in_view(self) -> SelectionRecord | None:
         """Return the selection in view, or None if no item can be shown.
 
-        Select an item if no item is in view, or if this session's lease of the item in view has expired and
-        another session has leased the item.
+        Select an item if no item is in view, if this session's lease of the item in view has expired and
+        another session has leased the item, or if the person has answered the item in another session.
         """
         with self.alone() as members:
             self._show_item(members)
@@ -260,6 +260,8 @@ class ItemView:
         After an error, an answer may be in the log although the browser got no acknowledgement.
         """
         if not self.project.leases.has(self.id, shown.item):
+            return False
+        if self._last is not None and self._last.is_answered_elsewhere(shown):
             return False
         return not (self.project.intake.is_in_doubt and self.project.log.is_answered(shown.id))
 

@@ -84,7 +84,8 @@ class LassoSession(SubsetSession):
         except InputError as error:
             self.problem = str(error)
             return 0, 0
-        excluded = self.excluded(self.session.occasion(pool), self.session.concept.standing())
+        occasion = self.session.occasion(pool).sharing_own()
+        excluded = self.excluded(occasion, self.session.concept.standing())
         return len(without(inside, excluded)), len(inside)
 
     def _first(

@@ -1,6 +1,6 @@
 """A view of search results, which are shown and answered page by page, like a grid.
 
-Items that have an answer, or are leased to another session, are marked on the page. They can't be answered
+Items that have an answer, or are leased to another person, are marked on the page. They can't be answered
 here, and no selection is logged for them. For the other items, the log records how each was found.
 """
 
@@ -105,7 +105,8 @@ class SearchSession(BatchSession):
         """Return the number of items found."""
 
     def _select(self, pool: Pool) -> Chosen | None:
-        occasion, standing = self.session.occasion(pool), self.session.concept.standing()
+        occasion = self.session.occasion(pool).sharing_own()
+        standing = self.session.concept.standing()
         page = self._page(pool, standing.labels)
         if page is None:
             return None

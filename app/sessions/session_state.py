@@ -11,17 +11,18 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from closecall.app.engine.selection import Chosen, Occasion, kept_apart
 from closecall.app.engine.selection_parameters import AUDIT, GROUPS, OVERLAP, PASSED, is_hurried
-from closecall.app.projects.roles import OPERATOR, Person
+from closecall.app.projects.roles import AUTOPILOT, OPERATOR, SOMEBODY, Person
 from closecall.app.sessions.session_lock import SessionLock
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import QueryStrategy, make_strategy
-from closecall.storage import AnswerRecord, SelectionRecord, SessionRecord
+from closecall.storage import AnswerRecord, SelectionRecord, SessionRecord, StorageError
+from closecall.storage.in_force import in_force
 
 if TYPE_CHECKING:
     from closecall.app.projects.project import Project
@@ -37,6 +38,15 @@ A new page does not resume an attended session.
 
 REVISITS = "revisits"
 """Name of a session parameter: whether skipped items are selected again. Stored only by shared projects."""
+
+BY = "by"
+"""Name of the session parameter that stores the credential with which a program started the session."""
+
+BROWSER = "browser"
+"""Name of a session parameter, which only nameless sessions have: id of the browser that used it last."""
+
+NAMELESS = (SOMEBODY, AUTOPILOT)
+"""Names of annotators that several people may use. A browser's nameless sessions count as one person's."""
 
 BLIND = "blind"
 """Name of a session parameter. It describes the blind comparison that the session is a side of."""
@@ -166,9 +176,29 @@ class SessionState:
         self.is_left = True
         self.project.leases.leave(self.id)
 
+    def use_in(self, browser: str | None) -> None:
+        """Note in which browser the session is used, if this is known; see `own_sessions`."""
+        if browser and self.annotator in NAMELESS and self.parameters.get(BROWSER) != browser:
+            with suppress(StorageError):  # until the next call, the session counts as another person's
+                self.set_parameters({BROWSER: browser})
+
+    def own_sessions(self) -> frozenset[str]:
+        """Return the ids of all sessions of the same person, including this session.
+
+        People without a name are told apart by their browsers. If the browser is unknown, only this session
+        is the person's. A session of a program is on its own, because the program can't see the others.
+        """
+        log, browser = self.project.log, self.parameters.get(BROWSER)
+        own: frozenset[str] = frozenset()
+        if self.annotator in NAMELESS:
+            own = log.sessions_of(NAMELESS, **{BROWSER: browser, BY: None}) if browser else own
+        elif BY not in self.parameters:
+            own = log.sessions_of([self.annotator], **{BY: None})
+        return own | {self.id}
+
     def held_elsewhere(self) -> int:
-        """Return the number of items without an answer that are leased to other sessions."""
-        leased = self.project.leases.held(but_for=self.side_by_side)
+        """Return the number of items without an answer that are leased to other people's sessions."""
+        leased = self.project.leases.held(but_for=self.side_by_side | self.own_sessions())
         with self.concept.lock:
             state = self.concept.catch_up()
             return sum(state.status(item) is None for item in leased)
@@ -259,6 +289,21 @@ class SessionState:
             return True
         return status not in (None, "skip")
 
+    def is_answered_elsewhere(self, record: SelectionRecord) -> bool:
+        """Return whether the person has answered the item in another session since it was selected."""
+        concept, item = self.concept, record.item
+        with concept.lock:
+            if self.annotator not in concept.catch_up().votes(item):
+                return False
+        answers = self.answers_elsewhere(item)
+        return any(answer.seq > record.trained_through and answer.purpose != "decision" for answer in answers)
+
+    def answers_elsewhere(self, item: int) -> list[AnswerRecord]:
+        """Return the answers about the item that the person gave in other sessions and has not undone."""
+        own = self.own_sessions() - {self.id}
+        given = in_force(self.project.database, self.concept.record.id, [item]).get(item, ())
+        return [answer for answer in given if answer.session_id in own]
+
     def is_audits(self, selection_id: str) -> bool:
         """Return whether the selection was drawn for the audit, even if it has not been shown yet."""
         record, log = self.shown, self.project.log
@@ -274,7 +319,7 @@ class SessionState:
             concept=self.concept.record,
             pool=pool,
             strategy=strategy,
-            others=self.project.leases.others(self.id, beside=self.side_by_side),
+            others=self.project.leases.others(self.id, beside=self.side_by_side, own=self.own_sessions),
             include_skipped=self.include_skipped,
             session_seed=self.seed,
             round=following,

@@ -1,7 +1,7 @@
 """A grid of the items in a part of the pool, in a given order, until all of them have answers.
 
 Each page shows the first items in this order that have no answer yet. Like the grid in `app.sessions.grid`,
-it leaves out items that are leased to other sessions. If annotators are asked about near-duplicates only
+it leaves out items that are leased to other people. If annotators are asked about near-duplicates only
 once, it also leaves out near-duplicates of answered or leased items.
 """
 
@@ -71,7 +71,7 @@ class SubsetSession(BatchSession):
         return excluded_from_subset(standing, leased, include_skipped=include_skipped, rule=RULE)
 
     def _select(self, pool: Pool) -> Chosen | None:
-        occasion = self.session.occasion(pool)
+        occasion = self.session.occasion(pool).sharing_own()
         standing, trained = self.session.concept.trained(pool)
 
         def attempt(occasion: Occasion) -> Chosen:

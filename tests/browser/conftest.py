@@ -111,6 +111,15 @@ def context(profile: BrowserContext) -> Iterator[BrowserContext]:
 
 
 @pytest.fixture
+def contexts(browser: Browser) -> Iterator[list[BrowserContext]]:
+    """A browser each for two people."""
+    made = [browser.new_context(viewport={"width": 1440, "height": 900}) for _ in range(2)]
+    yield made
+    for context in made:
+        context.close()
+
+
+@pytest.fixture
 def labeling(server: Server, context: BrowserContext) -> Labeling:
     """The labeling page with its first image painted."""
     return Labeling(context.new_page(), f"{server.url}/?project=digits&session=new")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
+from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from closecall.app.pages.person import GO_TO_WANTED, WANTED
 from tests.browser.labeling import Labeling
@@ -49,15 +49,6 @@ def team(
         made.start()
     yield made
     made.stop()
-
-
-@pytest.fixture
-def contexts(browser: Browser) -> Iterator[list[BrowserContext]]:
-    """A browser each for two people."""
-    made = [browser.new_context(viewport={"width": 1440, "height": 900}) for _ in range(2)]
-    yield made
-    for context in made:
-        context.close()
 
 
 def sign_in(page: Page, server: Server, account: Account, path: str = "/?project=digits") -> Page:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.browser.labeling import Labeling
 from tests.browser.reviewing import Reviewing
@@ -56,15 +56,6 @@ def closed(server: Server, tmp_path: Path) -> Iterator[Server]:
         made.start()
     yield made
     made.stop()
-
-
-@pytest.fixture
-def contexts(browser: Browser) -> Iterator[list[BrowserContext]]:
-    """A browser each for two people."""
-    made = [browser.new_context(viewport={"width": 1440, "height": 900}) for _ in range(2)]
-    yield made
-    for context in made:
-        context.close()
 
 
 def sign_in(page: Page, server: Server, name: str) -> Labeling:

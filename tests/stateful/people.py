@@ -126,9 +126,10 @@ class Tab:
         self.cards[name] = card
 
     def _nothing_is_left(self) -> None:
-        """Nothing is asked only where all is answered, or in another's view, or repeats what is."""
+        """Nothing is asked only where all is answered, or in another person's view, or repeats what is."""
         project, groups = self.served.project, self.served.project.groups()
-        others = set(project.leases.held(but_for=self.session.side_by_side))
+        own = {record.id for record in project.log.sessions() if record.annotator == self.name}
+        others = set(project.leases.held(but_for=own))
         taken = others | set(self.served.model.items(self.concept))
         repeats = groups.members_of(sorted(taken)).tolist() if groups is not None else []
         left = set(self.served.pool.ids.tolist()) - taken - set(repeats)
@@ -321,9 +322,27 @@ class Tab:
             elif answer["corrects"] is not None or selection is None or selection in corrected:
                 fate = "either"
             else:
-                fate = "refused" if selection in answered else "taken"
+                is_second = selection in answered or self._has_answered_elsewhere(answer)
+                fate = "refused" if is_second else "taken"
             fates[answer["id"]] = fate
         return fates
+
+    def _has_answered_elsewhere(self, answer: Mapping[str, Any]) -> bool:
+        """Whether the person has answered the item in another tab since this tab's view chose it."""
+        log, item, is_decision = self.served.project.log, answer["item"], self._is_on_decide(answer)
+        shown = log.selection(answer["selection"]) or log.foreseen(answer["selection"])
+        if is_decision and answer["answer"] == "skip":
+            return False
+        concept = shown.concept_id if shown is not None else self.concept
+        session = shown.session_id if shown is not None else answer["session"]
+        for said in self.served.model.in_force(concept, item):
+            stored = log.answer(said.id)
+            assert stored is not None
+            if (said.annotator, said.purpose == "decision") == (self.name, is_decision) and (
+                said.session != session and (shown is None or stored.seq > shown.trained_through)
+            ):
+                return True
+        return False
 
     def _settled(
         self,
@@ -377,7 +396,7 @@ class Tab:
             model.take(said)
         for name in acked - before:
             answer = sent[name]
-            is_put_off = answer["answer"] == "skip" and str(answer["selection"]).startswith("decide ")
+            is_put_off = answer["answer"] == "skip" and self._is_on_decide(answer)
             # Where the leading question's answer was taken back alone, the press's undo is for the others.
             of_press = {answer_id(name, concept, own=0) for concept in answer.get("classes", ())}
             is_stored = name in stored or not of_press.isdisjoint(model.ids())
@@ -419,13 +438,16 @@ class Tab:
 
     def _purpose(self, said: Said, answer: Mapping[str, Any] | None) -> str:
         """What the line must be for: nothing that is said of the audit's items trains."""
-        if answer is not None and (
-            str(answer["selection"]).startswith("decide ") or self._is_decision(answer["corrects"])
-        ):
+        if answer is not None and (self._is_on_decide(answer) or self._is_decision(answer["corrects"])):
             return "decision"
         if self.served.model.of(said.concept, said.item).is_audited:
             return "audit"
         return "audit" if self.served.is_drawn_for_audit(said.selection) else "train"
+
+    @staticmethod
+    def _is_on_decide(answer: Mapping[str, Any]) -> bool:
+        """Whether the answer was given on the card for decisions."""
+        return str(answer["selection"]).startswith("decide ")
 
     def _is_decision(self, answer_id: str | None) -> bool:
         """Whether this line of the log is an owner's; what corrects it is one, from wherever it is sent."""

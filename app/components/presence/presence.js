@@ -1,5 +1,6 @@
 // Tells the server that a tab is closed. Its items are then free for other sessions, and the next tab resumes its session.
 // Tabs also tell each other: if a person signs out in one tab, the others are loaded again, and ask to sign in, too.
+// A cookie with the browser's id tells the server that tabs without a name belong to one person.
 
 import { mounting } from "../shared/mount.js";
 import { followVisits } from "./visits.js";
@@ -8,6 +9,8 @@ import { followVisits } from "./visits.js";
 
 const TABS = "closecall tabs"; // the channel between the browser's tabs; see also `app.pages.presence`
 const SIGNED_OUT = "signed out"; // what the page for signing in says there
+const COOKIE = "closecall_browser"; // see `app.pages.browser`
+const KEPT_SECONDS = 365 * 24 * 3600;
 const AFTER = 1000; // milliseconds within which the request of the closed tab arrives
 
 class Presence {
@@ -26,6 +29,7 @@ class Presence {
   /** @param {Component<PresenceData>} component */
   update(component) {
     this.#component = component;
+    keep(component.data.browser);
     if (component.data.left) this.#tabs.postMessage(component.data.left);
   }
 
@@ -54,6 +58,18 @@ class Presence {
     if (said !== this.#component?.data.address) return;
     setTimeout(() => this.#component?.setStateValue("again", Date.now()), AFTER);
   }
+}
+
+/**
+ * Keep the browser's id in its cookie, unless another tab has just stored one.
+ *
+ * @param {string} browser
+ */
+function keep(browser) {
+  if (document.cookie.split("; ").some((part) => part.startsWith(`${COOKIE}=`))) return;
+  const secure = location.protocol === "https:" ? "; secure" : "";
+  // biome-ignore lint/suspicious/noDocumentCookie: the Cookie Store API is missing in some browsers, and without HTTPS
+  document.cookie = `${COOKIE}=${browser}; path=/; max-age=${KEPT_SECONDS}; samesite=lax${secure}`;
 }
 
 export default mounting(Presence);

@@ -331,6 +331,28 @@ def test_sessions_are_found_again_by_id(ada: Annotator) -> None:
         ada.log.start_session(1, "  ", "random")
 
 
+def test_sessions_are_found_by_annotator_and_parameters(ada: Annotator) -> None:
+    """A parameter has this value, or is missing."""
+    log, made = ada.log, {}
+    for name, parameters in (
+        ("ada", {}),
+        ("ada", {"by": "page"}),
+        ("bob", {"by": "page"}),
+        ("cleo", {"by": "it"}),
+    ):
+        record = log.start_session(1, name, "random", parameters=parameters)
+        made[record.id] = (name, parameters.get("by"))
+
+    def found(names: list[str], **parameters: str | None) -> list[tuple[str, str | None]]:
+        ids = log.sessions_of(names, **parameters) & made.keys()
+        return sorted((made[name] for name in ids), key=str)
+
+    assert found(["ada"]) == [("ada", "page"), ("ada", None)]
+    assert found(["ada", "bob"], by="page") == [("ada", "page"), ("bob", "page")]
+    assert found(["ada", "cleo"], by=None) == [("ada", None)]
+    assert found(["cleo"], by="page", more="x") == []
+
+
 def test_the_strip_shows_the_last_answers_in_force(ada: Annotator, database: Database) -> None:
     """Newest first; what was undone is gone, and a correction stands in its original's place."""
     given = [ada.says("yes", item) for item in range(6)]

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -16,14 +17,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from closecall.app.api.cards import card_of, submit
+from closecall.app.api.sessions import started
 from closecall.app.engine.leases import LEASE_SECONDS, Leases
 from closecall.app.engine.shared_leases import SharedLeases
 from closecall.app.projects.config import PROJECT_FILE, ProjectFile
+from closecall.app.projects.roles import SOMEBODY, Person
 from closecall.app.sessions.registry import OpenProject
 from closecall.app.sessions.workspace import Workspace
 from closecall.core.errors import InputError
 from closecall.storage import Database, LeaseTable
-from tests.projects import answer, label, new_project, open_workspace, wait_for_index
+from tests.projects import answer, label, marks, new_project, open_workspace, verified, wait_for_index
 from tests.scale import scaled
 from tests.storage_kit import ENGINES
 
@@ -238,10 +241,45 @@ def test_sides_of_a_comparison_may_have_the_same(leases):
     assert leases.others("ada").take([3]) == {3}
 
 
+def test_a_persons_sessions_share_items_only_when_they_ask_to(leases):
+    """Not those of other people, who get a shared item only when both sessions have let it go."""
+    leases.keep("ada", {3, 4})
+    leases.keep("bob", {5})
+    others = leases.others("ada too", own=lambda: {"ada", "ada too"})
+    assert others.items == (3, 4, 5)
+    assert others.take([3]) == {3}
+    shared = others.sharing_own()
+    assert shared.items == (5,)
+    assert shared.take([3, 5]) == {5}
+    assert not shared.take([3])
+    assert leases.has("ada", 3)
+    assert leases.has("ada too", 3)
+    leases.keep("ada", ())
+    assert leases.others("bob").take([3]) == {3}
+    leases.keep("ada too", ())
+    assert leases.held(but_for={"bob"}) == ()
+
+
+def test_what_a_person_answered_in_another_session_since_one_asked_is_lost(leases, clock):
+    """It is no longer to be answered, although it was the person's own."""
+    leases.keep("ada", {3, 6})
+    clock.now += 1
+    shared = leases.others("ada too", own=lambda: {"ada"}).sharing_own()
+    clock.now += 1
+    leases.keep("ada", {4})
+    assert shared.take([3, 4]) == {3}
+    again = shared.again({3})
+    assert again.items == (3,)
+    assert not again.take([4])
+
+
+OWN = {"a": "ab", "b": "ab", "c": "c", "d": "d"}
+"""The sessions of each session's person: the first two are one person's."""
+
 STEPS = st.lists(
     st.tuples(
         st.sampled_from("abcd"),
-        st.sampled_from(["ask", "take", "answer", "wait"]),
+        st.sampled_from(["ask", "take", "share", "answer", "wait"]),
         st.sets(st.integers(0, 6), min_size=1, max_size=3),
     ),
     max_size=60,
@@ -272,20 +310,25 @@ def test_nobody_is_given_what_another_server_gave(kind, request, tmp_path):
 
 
 def interleave(leases, clock: Clock, steps) -> None:
-    """Let sessions ask, take and answer in this order; nobody gets what another has or has answered."""
+    """Let sessions ask, take and answer in this order; nobody gets what another has or has answered.
+
+    A person's sessions may share what they have, but not what one of them has answered.
+    """
     answered: set[int] = set()
     asked: dict[str, tuple] = {}
     has: dict[str, set[int]] = {name: set() for name in "abcd"}
     for who, step, items in steps:
         clock.now += 0.1
         if step == "ask":
-            asked[who] = (leases.others(who), set(answered))
-        elif step == "take" and who in asked:
+            asked[who] = (leases.others(who, own=partial(set, OWN[who])), set(answered))
+        elif step in ("take", "share") and who in asked:
             others, known = asked[who]
+            others = others.sharing_own() if step == "share" else others
             wanted = items - known - set(others.items)
             if not others.take(wanted):
                 assert not wanted & answered - has[who]
-                assert all(not wanted & has[other] for other in has if other != who)
+                together = OWN[who] if step == "share" else who
+                assert all(not wanted & has[other] for other in has if other not in together)
                 has[who] |= wanted
         elif step == "answer" and has[who]:
             answered.add(min(has[who]))
@@ -348,6 +391,138 @@ def test_the_last_items_are_in_others_views(project):
     assert card["waiting"]["held"] == len(grid.shown) == 24
     project.close_page(ada)
     assert card_of(bob)["item"]["id"] in {record.item for record in grid.shown}
+
+
+def test_tabs_of_a_person_are_asked_about_different_items_until_none_is_left(project):
+    """Then both show the last ones; each is answered once, and in the end it is said that all are."""
+    tabs = [project.session(project.log.start_session(1, "ada", "random").id) for _ in range(2)]
+    items = project.pool.ids.tolist()
+    answered: list[int] = []
+    refused: list[str] = []
+    cards = [coming(tab) for tab in tabs]
+    while any(card["item"] for card in cards):
+        shown = [card["item"]["id"] for card in cards if card["item"]]
+        if len(items) - len(answered) > 20:
+            assert not in_hand(cards[0]) & in_hand(cards[1])
+        for tab, card in zip(tabs, cards, strict=True):
+            if card["item"] is not None:
+                settled = submit(tab, [answer(card, "no")])
+                answered += [card["item"]["id"]] * len(settled["acked"])
+                refused += [refusal["reason"] for refusal in settled["refused"]]
+        cards = [coming(tab) for tab in tabs]
+    assert len(set(shown)) == 1, "the last item was in both tabs, or in one"
+    assert all(card["waiting"]["exhausted"] for card in cards)
+    assert [card["waiting"]["held"] for card in cards] == [0, 0]
+    assert sorted(answered) == sorted(items)
+    assert [given.item for given in project.log.answers_after(1)] == answered
+    assert all(said.endswith("was answered already, perhaps in another window") for said in refused)
+    verified(project)
+
+
+def test_a_crashed_tab_leaves_its_person_everything(project):
+    """A grid is full again, all that is found can be answered; other people still have to wait."""
+    crashed, ada, bob = (
+        project.session(project.log.start_session(1, name, "random").id) for name in ("ada", "ada", "bob")
+    )
+    gone = project.grid(crashed)
+    gone.resize(60)
+    gone.attend()
+    items = {record.item for record in gone.shown}
+    grid = project.grid(ada)
+    grid.resize(60)
+    grid.attend()
+    assert len(grid.shown) == 60
+    assert items & {record.item for record in grid.shown}
+    for session, word in ((ada, ""), (bob, "held")):
+        assert set(project.found(session).standing_of(items).values()) == {word}
+    found = project.found(ada)
+    found.look_for("digit")
+    assert len(card_of(found)["cells"]) == 60
+    assert {cell["selection"] is None for cell in card_of(found)["cells"]} == {False}
+    theirs = card_of(bob)
+    assert theirs["item"]["id"] not in items | {record.item for record in found.shown}
+    verified(project)
+
+
+def test_what_is_shown_twice_is_answered_once(project):
+    """In a grid, too: the second answer is refused, and the view goes on to other items."""
+    tabs = [project.session(project.log.start_session(1, "ada", "random").id) for _ in range(2)]
+    first, second = (project.found(tab) for tab in tabs)
+    for view in (first, second):
+        view.look_for("digit")
+    cards = [card_of(view) for view in (first, second)]
+    assert [cell["id"] for cell in cards[0]["cells"]] == [cell["id"] for cell in cards[1]["cells"]]
+    given, late = marks(cards[0]["cells"], ["yes"]), marks(cards[1]["cells"], ["no", "no"])
+    assert submit(first, given)["acked"] == [given[0]["id"]]
+    card = submit(second, late)
+    assert card["acked"] == [late[1]["id"]]
+    assert [refusal["id"] for refusal in card["refused"]] == [late[0]["id"]]
+    state = tabs[0].concept.catch_up()
+    assert [state.votes(one["item"]) for one in late] == [{"ada": "yes"}, {"ada": "no"}]
+    assert submit(second, late[:1])["refused"]
+    assert submit(first, given)["acked"] == [given[0]["id"]], "what is sent again is taken again"
+    verified(project)
+
+
+def test_a_grid_whose_items_were_answered_elsewhere_is_replaced(project):
+    """Whether it is drawn again, or an answer of it is refused."""
+    tabs = [project.session(project.log.start_session(1, "ada", "random").id) for _ in range(2)]
+    grids = [project.grid(tab) for tab in tabs]
+    for grid in grids:
+        grid.resize(60)
+    cards = [card_of(grid) for grid in grids]
+    both = {cell["id"] for cell in cards[0]["cells"]} & {cell["id"] for cell in cards[1]["cells"]}
+    submit(grids[0], marks(cards[0]["cells"], ["no"] * 60))
+    mine = [cell for cell in cards[1]["cells"] if cell["id"] in both]
+    card = submit(grids[1], marks(mine[:1], ["yes"]))
+    assert len(card["refused"]) == 1
+    assert not both & {cell["id"] for cell in card["cells"]}
+    submit(grids[0], marks(card_of(grids[0])["cells"], ["no"] * 60))
+    assert card_of(grids[1])["cells"] == []
+    assert card_of(grids[1])["waiting"]["held"] == 0
+    verified(project)
+
+
+def test_people_without_a_name_are_told_apart_by_their_browsers(tmp_path):
+    """Also after a restart. Without a browser, each session is a person of its own."""
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace, n_items=110)
+        key = project.key
+        ids = [project.log.start_session(1, SOMEBODY, "random").id for _ in range(5)]
+        for name, browser in zip(ids, ("here", "here", "there", None, None), strict=True):
+            project.session(name).use_in(browser)
+    with open_workspace(tmp_path) as workspace:
+        project = workspace.project(key)
+        crashed, here, *others = (project.session(name) for name in ids)
+        assert crashed.own_sessions() == here.own_sessions() == set(ids[:2])
+        assert [other.own_sessions() for other in others] == [{name} for name in ids[2:]]
+        grid = project.grid(crashed)
+        grid.attend()
+        items = [record.item for record in grid.shown]
+        assert set(project.found(here).standing_of(items).values()) == {""}
+        for other in others:
+            assert set(project.found(other).standing_of(items).values()) == {"held"}
+        here.use_in("there")
+        assert here.own_sessions() == {ids[1], ids[2]}
+
+
+def test_the_sessions_of_a_persons_programs_share_nothing(project):
+    """A program would not know what became of an item that it was given."""
+    program, other = (
+        started(project, Person("ada"), concept_id=None, strategy="random", by="token 1") for _ in range(2)
+    )
+    page = project.session(project.log.start_session(1, "ada", "random").id)
+    assert [one.own_sessions() for one in (program, other, page)] == [{program.id}, {other.id}, {page.id}]
+
+
+def test_a_sessions_classes_are_the_persons_own(project):
+    """Each of the other questions has a session of its own, which nobody else's tab is."""
+    project.add_concept("Is this a 3?")
+    session = project.session(project.log.start_session(1, SOMEBODY, "random").id)
+    session.use_in("here")
+    card = card_of(project.classes(session))
+    assert card["item"]
+    assert len(session.own_sessions()) == 2
 
 
 def test_who_comes_back_to_what_another_took_is_shown_something_else(project):

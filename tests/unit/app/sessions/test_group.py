@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
 from dataclasses import replace
 
 import pytest
-from click.testing import CliRunner
 
 from closecall.app.api.cards import card_of, submit
-from closecall.app.cli.main import main
 from closecall.app.sessions.answers import read_answer
 from closecall.app.sessions.group import MOST
 from closecall.storage import LabelState
@@ -24,6 +21,7 @@ from tests.projects import (
     open_workspace,
     reply_lost,
     shown_to,
+    verified,
     wait_for_index,
 )
 
@@ -56,11 +54,6 @@ def members(card):
 
 def stored(project):
     return [(a.item, a.answer, a.purpose) for a in project.log.answers_after(1)]
-
-
-def verified(project):
-    result = CliRunner().invoke(main, ["verify", str(project.folder), "--json"])
-    assert json.loads(result.output)["problems"] == []
 
 
 def test_one_press_answers_the_items_shown(grouped):

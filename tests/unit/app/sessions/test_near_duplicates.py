@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 
 import numpy as np
 import pytest
@@ -29,6 +28,7 @@ from tests.projects import (
     shown_to,
     tamper,
     truth_word,
+    verified,
     wait_for_index,
 )
 
@@ -49,13 +49,6 @@ def require_one_each(project, items):
 def chosen(project, concept=1):
     """The items that the queue chose, in the log's order."""
     return [record.item for record in project.log.selections(concept)]
-
-
-def verified(project):
-    result = CliRunner().invoke(main, ["verify", str(project.folder), "--json"])
-    findings = json.loads(result.output)
-    assert findings["problems"] == []
-    return findings
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import threading
 import time
 from collections import Counter
@@ -25,7 +24,7 @@ from closecall.app.sessions.workspace import Workspace
 from closecall.core.errors import InputError
 from closecall.storage import Database, StorageError
 from tests import postgres
-from tests.projects import answer, marks, new_project, open_workspace, truth_word, wait_for_index
+from tests.projects import answer, marks, new_project, open_workspace, truth_word, verified, wait_for_index
 
 ADA = Person("ada", is_owner=True)
 PATIENCE = 60.0
@@ -51,13 +50,6 @@ def soon(is_so: Callable[[], object]) -> None:
     while not is_so():
         assert time.monotonic() < until
         time.sleep(0.01)
-
-
-def verified(project: OpenProject) -> dict[str, Any]:
-    """What a replay of the log finds."""
-    result = CliRunner().invoke(main, ["verify", str(project.folder), "--json"])
-    assert result.exit_code == 0, result.output
-    return json.loads(result.output)
 
 
 def rounds_of(project: OpenProject, session: str) -> list[int]:
@@ -304,6 +296,34 @@ def test_contested_items_are_decided_by_one_owner_each(servers: tuple[OpenProjec
     assert mine["item"]["id"] != theirs["item"]["id"]
     decided = answer(mine, "yes")
     assert submit(one.decisions(ada), [decided], ADA)["acked"] == [decided["id"]]
+
+
+def test_a_persons_tabs_on_two_servers_share_items(servers: tuple[OpenProject, OpenProject]) -> None:
+    """What one shows can be answered in a search in the other, but only once; other people have to wait."""
+    one, two = servers
+    first, second, bob = (
+        project.session(annotator=name) for project, name in ((one, "ada"), (two, "ada"), (two, "bob"))
+    )
+    assert first is not second
+    grid = one.grid(first)
+    grid.attend()
+    items = [record.item for record in grid.shown]
+    assert card_of(second)["item"]["id"] not in items
+    assert set(two.found(second).standing_of(items).values()) == {""}
+    assert set(two.found(bob).standing_of(items).values()) == {"held"}
+    found = two.found(second)
+    found.look_for(f"digit {items[0]}")
+    (cell,) = [cell for cell in card_of(found)["cells"] if cell["id"] == items[0]]
+    assert submit(found, marks([cell], ["yes"]))["acked"]
+    late = marks(card_of(grid)["cells"][:2], ["no", "no"])
+    assert [late[0]["item"], late[1]["item"]] == items[:2]
+    card = submit(grid, late)
+    assert (card["acked"], [refusal["id"] for refusal in card["refused"]]) == (
+        [late[1]["id"]],
+        [late[0]["id"]],
+    )
+    assert one.live_concept(1).catch_up().votes(items[0]) == {"ada": "yes"}
+    verified(one)
 
 
 # What else another server changes

@@ -281,6 +281,37 @@ def test_what_another_owner_has_in_view_is_told_and_comes_back(project):
     assert take(project, second, [], dora)["item"]["id"] == items[0]
 
 
+def test_an_owners_tabs_decide_about_different_items_until_none_is_left(project):
+    """Then they show the same; no other owner is said to look at it, and a second decision is refused."""
+    items = disagree(project, 3)
+    sessions = [project.session(project.log.start_session(1, "ada", "random").id) for _ in range(2)]
+    views = [project.decisions(session) for session in sessions]
+    cards = [take(project, view, [], ADA) for view in views]
+    assert [card["item"]["id"] for card in cards] == [items[0], items[2]]
+
+    def decide(tab: int) -> tuple[dict, dict]:
+        given = answer(cards[tab], "yes", session=sessions[tab].id)
+        cards[tab] = take(project, views[tab], [given], ADA)
+        return given, cards[tab]
+
+    given, card = decide(1)
+    assert card["acked"] == [given["id"]]
+    for first, second, item in ((0, 1, items[0]), (1, 0, items[1])):
+        assert [card["item"]["id"] for card in cards] == [item, item]
+        given, card = decide(first)
+        assert card["acked"] == [given["id"]]
+        late, card = decide(second)
+        reason = f"Item {item} was decided already, perhaps in another window"
+        assert card["refused"] == [{"id": late["id"], "reason": reason}]
+        again = take(project, views[first], [given], ADA)
+        assert again["acked"] == [given["id"]], "what is sent again is taken again"
+    assert [card["item"] for card in cards] == [None, None]
+    assert {card["waiting"]["message"] for card in cards} == {
+        "There is nothing to decide: no item has both yes and no answers."
+    }
+    assert sum(given.purpose == "decision" for given in project.log.answers_after(1)) == 3
+
+
 def test_a_decision_left_in_the_queue_is_settled_by_another_view(project):
     """The labeling page, say: it knows by what stands in the selection's place."""
     items = disagree(project, 1)
