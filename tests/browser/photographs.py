@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from PIL import Image
 
 from closecall.app.cli.main import main
+from closecall.app.sessions.workspace import Workspace
 from tests.browser.served import Server, free_port
 
 SHAPES = {
@@ -46,8 +47,10 @@ class Photographs(Server):
 
 
 @contextmanager
-def photographs(folder: Path) -> Iterator[Photographs]:
-    """A server of a project made here."""
+def photographs(
+    folder: Path, questions: Sequence[str] = ("Is it nice?",), n_examples: int = 0
+) -> Iterator[Photographs]:
+    """A server of a project made here, whose questions have that many example images."""
     images, data = folder / "images", folder / "projects"
     images.mkdir(parents=True)
     data.mkdir()
@@ -57,9 +60,14 @@ def photographs(folder: Path) -> Iterator[Photographs]:
         image.save(first, compress_level=1)
         for number in range(1, COPIES):
             shutil.copy(first, images / f"{name}-{number}.png")
-    words = ["new", str(data / Photographs.key), "--images", str(images), "--question", "Is it nice?"]
-    done = CliRunner().invoke(main, [*words, "--no-classes"])
+    asked = [word for question in questions for word in ("--question", question)]
+    words = ["new", str(data / Photographs.key), "--images", str(images), "--no-classes", *asked]
+    done = CliRunner().invoke(main, words)
     assert done.exit_code == 0, done.output
+    if n_examples:
+        examples = [(images / f"square-{number}.png").read_bytes() for number in range(n_examples)]
+        with Workspace(data) as workspace:
+            workspace.project(Photographs.key).session().add_examples(examples)
     server = Photographs(data, items=len(made) * COPIES, port=free_port())
     server.start()
     try:

@@ -4,26 +4,57 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
+from closecall.app.display.thumbnails import CARD_SIZE
 from tests.browser.labeling import Labeling, resize
 from tests.browser.many import Gridding
 from tests.browser.photographs import PRINT, SHAPES, Photographs, photographs
+from tests.scale import thorough
 
-WINDOWS = [(1280, 720), (1440, 900), (1920, 1080), (390, 844), (844, 390)]
+Window = tuple[int, int]
+
+PHONES: list[Window] = [(390, 844), (844, 390)]
+WINDOWS: list[Window] = [(1280, 720), (1440, 900), (1920, 1080), *PHONES]
 """Three screens, and a phone in both directions."""
 
 LEAST = 0.85
 """Share of the free height that an image takes, unless the width limits it."""
 
+CARD_ROOM: dict[Window, tuple[float, float]] = {
+    (1280, 720): (0.56, 0.60),
+    (1440, 900): (0.61, 0.68),
+    (1920, 1080): (0.57, 0.66),
+    (390, 844): (0.91, 0.42),
+    (844, 390): (0.68, 0.83),
+}
+LEAST_ROOM = {
+    "card": CARD_ROOM,
+    "examples": CARD_ROOM
+    | {
+        (1280, 720): (0.56, 0.55),
+        (1440, 900): (0.61, 0.64),
+        (1920, 1080): (0.57, 0.62),
+        (390, 844): (0.91, 0.38),
+    },
+    "classes": CARD_ROOM | {(390, 844): (0.91, 0.36)},
+}
+"""Least shares of the window's width and height that an image may take, in each view and window.
+
+Example images take a line. On a phone, three classes and None take two.
+"""
+
 LONGEST = 4
 """The largest ratio of the longer side of a frame to the shorter one."""
 
-PARTS = ".question, .lead, .brief, .tally, .answers, .answer.yes, .undo, .strip, .status"
+PARTS = ".question, .lead, .brief, .tally, .answers, .answer, .undo, .strip, .status"
 
 HEIGHTS = """() => {
     const root = document.querySelector('[data-testid=stBidiComponentIsolated]').shadowRoot;
@@ -45,7 +76,9 @@ HEIGHTS = """() => {
         free: innerHeight - taken.size,
         room: room.toJSON(),
         frame: frame.toJSON(),
-        lowest: Math.max(...['.answer.yes', '.answer.no', '.undo'].map((one) => box(one).bottom)),
+        lowest: Math.max(
+            ...[...root.querySelectorAll('.answer, .undo')].map((one) => one.getBoundingClientRect().bottom),
+        ),
     };
 }""".replace("PARTS", repr(PARTS))
 """The height that nothing beside the image takes, and where the image is."""
@@ -118,15 +151,43 @@ def ratio_of(name: str) -> float:
     return min(LONGEST, max(1 / LONGEST, width / height))
 
 
-def test_the_image_has_the_room_of_the_window(album: Photographs, labeling: Labeling) -> None:
+VIEWS: dict[str, dict[str, Any]] = {
+    "card": {},
+    "examples": {"n_examples": 3},
+    "classes": {"questions": ("Is it nice?", "Is it dark?", "Is it round?")},
+}
+"""What the project has, in each view of the labeling page that shows one image."""
+
+
+@pytest.mark.parametrize(
+    ("view", "is_touched"),
+    [
+        ("card", False),
+        thorough("card", True),
+        thorough("examples", False),
+        thorough("examples", True),
+        thorough("classes", False),
+        thorough("classes", True),
+    ],
+)
+def test_the_image_has_the_room_of_the_window(
+    view: str, is_touched: bool, browser: Browser, tmp_path: Path
+) -> None:
     """In its own shape, as high or as wide as there is room; and no button moves from image to image."""
+    context = browser.new_context(has_touch=is_touched, is_mobile=is_touched)
+    with closing(context), photographs(tmp_path / "album", **VIEWS[view]) as album:
+        address = f"{album.url}/?project={album.key}&session=new{'&classes=1' if view == 'classes' else ''}"
+        check_room(Labeling(context.new_page(), address), LEAST_ROOM[view], PHONES if is_touched else WINDOWS)
+
+
+def check_room(labeling: Labeling, least: dict[Window, tuple[float, float]], windows: list[Window]) -> None:
     left = set(SHAPES)
-    buttons: dict[tuple[int, int], set[tuple[int, ...]]] = {window: set() for window in WINDOWS}
+    buttons: dict[Window, set[tuple[int, ...]]] = {window: set() for window in windows}
     while left:
         seek(labeling, *left)
         name = name_of(labeling)
         left.remove(name)
-        for window in WINDOWS:
+        for window in windows:
             resize(labeling.page, *window)
             found = labeling.page.evaluate(HEIGHTS)
             frame, room = found["frame"], found["room"]
@@ -135,9 +196,11 @@ def test_the_image_has_the_room_of_the_window(album: Photographs, labeling: Labe
             is_wide = frame["width"] >= 0.99 * room["width"]
             assert is_wide or frame["height"] >= LEAST * found["free"], where
             assert is_wide or frame["height"] >= 0.99 * room["height"], where
+            assert room["width"] >= least[window][0] * window[0], where
+            assert room["height"] >= least[window][1] * window[1], where
             assert found["lowest"] <= window[1], where
-            buttons[window].add(place_of(labeling.page.locator(".answer.yes")))
-    assert {window: len(places) for window, places in buttons.items()} == dict.fromkeys(WINDOWS, 1), buttons
+            buttons[window].add(place_of(labeling.page.locator(".answers .answer").last))
+    assert {window: len(places) for window, places in buttons.items()} == dict.fromkeys(windows, 1), buttons
 
 
 def test_the_frame_takes_the_next_shape_with_the_next_image(labeling: Labeling) -> None:
@@ -178,6 +241,26 @@ def test_a_closer_look_shows_the_images_own_pixels(labeling: Labeling) -> None:
     page.keyboard.press("Escape")
     expect(frame).to_have_attribute("data-detail", "none")
     expect(tiles).to_have_count(0)
+
+
+def test_the_preview_of_a_grid_shows_the_images_own_pixels(
+    whole_album: Photographs, context: BrowserContext
+) -> None:
+    """As the card does: Z shows fine print in grey, and Z again shows it black and white."""
+    page = context.new_page()
+    grid = Gridding(page, f"{whole_album.url}/?project={whole_album.key}&session=new&grid=60")
+    names = page.locator(".tile .name").all_text_contents()
+    place = next(place for place, name in enumerate(names) if name.startswith("print"))
+    grid.press(*["ArrowRight"] * place, "z")
+    frame = page.locator(".preview .frame")
+    image = frame.locator("img.item")
+    expect(page.locator(".preview .name")).to_have_text(names[place])
+    expect(image).to_have_js_property("naturalWidth", CARD_SIZE)
+    assert contrast(image, (0.1, 0.4)) < 60
+    grid.press("z")
+    expect(frame).to_have_attribute("data-detail", "shown")
+    assert contrast(frame, (0.1, 0.4)) > 90
+    assert page.locator(".preview .detail img").count() > 1
 
 
 def test_closer_means_as_close_as_the_pixels_are(labeling: Labeling) -> None:
