@@ -69,7 +69,7 @@ def show_plain(project: OpenProject, session: LabelingSession) -> None:
         return
     st.html(NO_REPEATS, unsafe_allow_javascript=True)
     with st.container(key="plain"):
-        st.html(_picture(drawn.card))
+        st.html(picture_of(drawn.card))
         with st.container(horizontal=True, key="plain-answers"):
             for word in ANSWERS:
                 _button(plain, drawn, word, *ANSWERS[word])
@@ -95,7 +95,8 @@ def _button(plain: PlainCard, drawn: Drawn, word: str, label: str, shortcut: str
     )
 
 
-def _picture(card: dict[str, Any]) -> str:
+def picture_of(card: dict[str, Any]) -> str:
+    """Return the question and the item in view as HTML. If there is no item, the HTML says why."""
     item, concept = card["item"], card["concept"]
     shown, name = "", ""
     if item is None:
@@ -122,8 +123,10 @@ def _absence(waiting: dict[str, Any], question: str) -> str:
         return BEFORE_FIRST
     if waiting["done"] < waiting["total"]:
         return BEFORE_MORE
+    if waiting["held"] == 1:
+        return "The last item without an answer is in another session's view."
     if waiting["held"]:
-        return "The last items without an answer are in other sessions' views."
+        return f"The last {waiting['held']} items without an answer are in other sessions' views."
     return waiting.get("message") or f"Every item has an answer to “{question}”"
 
 
