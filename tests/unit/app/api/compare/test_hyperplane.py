@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import numpy as np
@@ -13,11 +14,13 @@ from closecall.app.api.compare import lanes
 from closecall.app.api.compare.hyperplane import HyperplaneComparison, Row, Spread, headline
 from closecall.app.api.compare.lanes import COMPARED
 from closecall.app.api.compare.planes import LEAST_TIMES, Measurement, last_planes
+from closecall.app.sessions.full_scan_check import compare
 from closecall.core.errors import InputError
 from closecall.core.evaluation.rank import margins_of
+from closecall.core.pool.pool import Pool
 from closecall.core.selection import make_strategy
 from closecall.core.selection.random import RandomSampling
-from tests.projects import answer, label, new_project, open_workspace, wait_for_index
+from tests.projects import N_ITEMS, answer, label, new_project, open_workspace, wait_for_index
 from tests.scale import scaled
 
 
@@ -73,6 +76,53 @@ def test_the_rows_say_what_sorting_all_items_gives(session, compared):
     assert by_name["random"]["in_use"]
     assert page["headline"].startswith("Random picks the ")
     assert "12 labels" in page["about"]
+
+
+@pytest.fixture
+def ms_per_item(monkeypatch):
+    """In each thread, a clock that goes on only while rows of a pool are scored, by so many ms for each."""
+    score_blocks, clock, step = Pool.score_blocks, threading.local(), 0.125
+
+    def now():
+        clock.now = getattr(clock, "now", 0.0) + 1e-9  # nothing takes no time at all
+        return clock.now
+
+    def scored(pool, hyperplanes):
+        for first_row, scores in score_blocks(pool, hyperplanes):
+            clock.now = now() + step / 1000 * scores.shape[1]
+            yield first_row, scores
+
+    monkeypatch.setattr(Pool, "score_blocks", scored)
+    monkeypatch.setattr("closecall.core.selection.base.perf_counter", now)
+    monkeypatch.setattr("closecall.app.api.compare.planes._clock", now)
+    return step
+
+
+def test_a_full_scan_takes_as_long_on_the_card_in_a_check_and_here(tmp_path, compared, ms_per_item):
+    """All three time one pass over all items, before and after a restart."""
+
+    def full_scan_times(session):
+        wait_for_index(session.project, "random")
+        label(session, 1)
+        unmeasured = compare(session, session.shown.id).full_scan_ms
+        times = session.project.indexes.full_scan
+        times.note_use()
+        times.measure(session.project.pool)
+        card = label(session, 1)
+        check = compare(session, card["item"]["selection"])
+        rows = settled(HyperplaneComparison(session))["rows"]
+        (here,) = (row["ms"] for row in rows if row["strategy"] == "exhaustive")
+        return [unmeasured, card["notes"]["full_scan_ms"], check.full_scan_ms, here["now"], here["median"]]
+
+    expected = pytest.approx([ms_per_item * N_ITEMS] * 5)
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        first = project.session(project.log.start_session(1, "ada", "random", seed=5).id)
+        label(first, 12)
+        key, session = project.key, first.id
+        assert full_scan_times(first) == expected
+    with open_workspace(tmp_path) as workspace:
+        assert full_scan_times(workspace.project(key).session(session)) == expected
 
 
 def test_the_hyperplanes_are_those_of_the_log(session):
