@@ -43,6 +43,19 @@ SAME, LAST = "same", "last"
 `_Press`.
 """
 
+DROPPED_PATHS = """
+<script>
+  window.closecallDrops ??= (() => {
+    const path = Object.getOwnPropertyDescriptor(File.prototype, "webkitRelativePath");
+    return Object.defineProperty(File.prototype, "webkitRelativePath", {
+      ...path,
+      get() { return path.get.call(this) || (this.relativePath ?? "").replace(/^[.]?[/]/, ""); },
+    });
+  })();
+</script>
+"""
+"""Script that gives the files of a dropped folder their paths. Without it, Streamlit sends only their names."""
+
 
 class Uploaded(Protocol):
     """A file that a person chose in the browser."""
@@ -235,6 +248,7 @@ def path_in(field: Field, workspace: Workspace, person: Person) -> str:
 
 def choose_upload() -> list[Uploaded]:
     """Show the field into which people drop a folder of images, and return the images."""
+    st.html(DROPPED_PATHS, unsafe_allow_javascript=True)
     files = st.file_uploader(
         "Folder of images",
         type=[*uploadable(), "gif", "bmp", "tif", "tiff"],

@@ -118,23 +118,28 @@ def offer(typed: str, recent: Iterable[str]) -> Offer:
     return Offer(f"Folders in {path.parent} that begin with “{path.name}”" if found else "", found)
 
 
+def can_be_read(folder: str) -> bool:
+    """Return whether this is a folder whose files the server may list and open."""
+    return Path(folder).is_dir() and os.access(folder, os.R_OK | os.X_OK)
+
+
 def usual_folders() -> list[str]:
     """Return the folders where people keep images, as far as they exist."""
     try:
         home = Path.home()
     except RuntimeError:  # the user has no home
         return []
-    return [str(path) for path in (home / "Pictures", home) if path.is_dir()]
+    return [str(path) for path in (home / "Pictures", home) if can_be_read(str(path))]
 
 
 def _subfolders(folder: Path, beginning: str = "") -> tuple[str, ...]:
-    """Return the sorted paths of subfolders whose names start with `beginning`, in any letter case."""
+    """Return the sorted paths of readable subfolders that start with `beginning`, in any letter case."""
     start = beginning.casefold()
     found = []
     for number, entry in enumerate(_entries(str(folder))):
         if number >= _MOST_READ:
             break
-        if entry.name.casefold().startswith(start) and entry.is_dir():
+        if entry.name.casefold().startswith(start) and entry.is_dir() and can_be_read(entry.path):
             found.append(entry.path)
     return tuple(sorted(found, key=str.casefold)[:MOST_OFFERED])
 

@@ -21,6 +21,7 @@ from closecall.app.projects.config import (
     lock_project,
 )
 from closecall.app.projects.descriptions import FIRST
+from closecall.app.projects.folders import can_be_read
 from closecall.app.projects.oidc import SignIn
 from closecall.app.projects.positive_class import positive_class_of
 from closecall.app.projects.project import sittings
@@ -345,13 +346,16 @@ class Workspace:
         former.leave()
 
     def recent_folders(self, name: str) -> list[str]:
-        """Return the source folders of the projects that `name` may enter, newest projects first."""
+        """Return the source folders of the projects that `name` may enter, newest projects first.
+
+        Folders that the server can't read are left out.
+        """
         found: dict[str, float] = {}
         for key in self.served_keys():
             folder = self.folder / key
             with suppress(InputError, OSError):
                 source = ProjectFile.read(folder).source
-                if self._is_open_to(key, name) and Path(source).is_absolute() and Path(source).is_dir():
+                if self._is_open_to(key, name) and Path(source).is_absolute() and can_be_read(source):
                     found[source] = max(found.get(source, 0.0), (folder / PROJECT_FILE).stat().st_mtime)
         return sorted(found, key=lambda source: -found[source])
 

@@ -3,12 +3,16 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from PIL import Image
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
+from closecall.app.cli.main import main
+from closecall.app.projects.config import ProjectFile
 from closecall.core.pool.pool import Pool
 from tests.browser.double_click import double_click
 from tests.browser.labeling import Labeling
@@ -127,7 +131,7 @@ def test_subfolders_are_offered_as_classes(start_page: Page, server: Server, tmp
 
 
 def test_a_folder_is_chosen_instead_of_typed(start_page: Page, tmp_path: Path) -> None:
-    """What is typed is completed; the images in a folder are counted; recent folders are offered."""
+    """What is typed is completed, and the images in a folder are counted."""
     for name, number in (("herbarium", 3), ("herbs", 0), (".hidden", 2)):
         for i, part in enumerate(["leaf", "seed", "stem"]):
             (tmp_path / "data" / name / part).mkdir(parents=True)
@@ -149,13 +153,61 @@ def test_a_folder_is_chosen_instead_of_typed(start_page: Page, tmp_path: Path) -
     expect(start_page.get_by_text("3 images in 3 folders.")).to_be_visible()
     # The folder runs the whole page, which writes it into the field once more and only then shows this.
     expect(start_page.get_by_text("Subfolders: leaf, seed, stem.")).to_be_visible()
-    typed.fill("")
+
+
+def test_the_newest_folders_come_first(server: Server, context: BrowserContext, tmp_path: Path) -> None:
+    """While nothing is typed; not those of projects that are closed to a person, nor what is gone."""
+    for name in ("herbarium", "mosses", "gone", "of_others"):
+        for i in range(2):
+            (tmp_path / name).mkdir(exist_ok=True)
+            Image.effect_noise((40, 30), 20 + i).save(tmp_path / name / f"{i}.png")
+        words = ["--images", str(tmp_path / name), "--question", "Is it green?", "--no-build"]
+        done = CliRunner().invoke(main, ["new", str(server.data / f"of-{name}"), *words])
+        assert done.exit_code == 0, done.output
+    ProjectFile.change(server.data / "of-of_others", owners=["bob"], annotators=["bob"])
+    shutil.rmtree(tmp_path / "gone")
+    page = context.new_page()
+    page.goto(f"{server.url}/projects")
+    offered = page.locator(".st-key-pick-path-folder")
     expect(offered).to_contain_text("Recent and usual folders")
+    newest = [str(tmp_path / name) for name in ("mosses", "herbarium")]
+    found = offered.get_by_role("radio")
+    assert found.all_inner_texts()[:2] == newest
+    assert not {str(tmp_path / name) for name in ("gone", "of_others")} & set(found.all_inner_texts())
+    found.first.click()
+    typed = page.get_by_role("textbox", name="Folder")
+    expect(typed).to_have_value(newest[0])
+    expect(page.get_by_text("2 images.")).to_be_visible()
+    typed.fill("")
+    expect(found.first).to_have_text(newest[0])
 
 
-def test_a_folder_of_another_computer_is_uploaded(start_page: Page, server: Server, tmp_path: Path) -> None:
+def choose(uploader: Locator, folder: Path) -> None:
+    uploader.locator("input").set_input_files(folder)
+
+
+def drop(uploader: Locator, folder: Path) -> None:
+    """Drag a folder from outside the browser and drop it."""
+    uploader.scroll_into_view_if_needed()
+    box = uploader.bounding_box()
+    assert box
+    browser = uploader.page.context.new_cdp_session(uploader.page)
+    dragged = {"items": [], "files": [str(folder)], "dragOperationsMask": 1}
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    for kind in ("dragEnter", "dragOver", "drop"):
+        browser.send("Input.dispatchDragEvent", {"type": kind, "x": x, "y": y, "data": dragged})
+
+
+@pytest.mark.parametrize(("bring", "animal"), [(choose, "cat"), (drop, "hare")])
+def test_a_folder_of_another_computer_is_uploaded(
+    start_page: Page,
+    server: Server,
+    tmp_path: Path,
+    bring: Callable[[Locator, Path], None],
+    animal: str,
+) -> None:
     """Its images are stored beside the projects; its subfolders may be classes, one of which means yes."""
-    for kind in ("wild_cat", "dog"):
+    for kind in (f"wild_{animal}", "dog"):
         (tmp_path / "pets" / kind).mkdir(parents=True)
         for i in range(30):
             Image.effect_noise((40, 30), 20 + i).save(tmp_path / "pets" / kind / f"{i}.png")
@@ -163,17 +215,18 @@ def test_a_folder_of_another_computer_is_uploaded(start_page: Page, server: Serv
     start_page.get_by_role("option", name="A folder on your own computer").click()
     start_page.get_by_role("button", name="Create and label").click()
     expect(start_page.get_by_role("alert")).to_contain_text("Choose a folder of images on your computer")
-    start_page.get_by_test_id("stFileUploader").first.locator("input").set_input_files(tmp_path / "pets")
+    bring(start_page.get_by_test_id("stFileUploader").first, tmp_path / "pets")
     question = start_page.get_by_role("textbox", name="Question")
-    question.fill("Is it a cat?")
+    question.fill(f"Is it a {animal}?")
     question.press("Tab")
-    expect(start_page.get_by_text("The question may mean wild_cat: then tick this.")).to_be_visible()
+    meant = start_page.get_by_text(f"The question may mean wild_{animal}: then tick this.")
+    expect(meant).to_be_visible(timeout=60_000)
     start_page.get_by_text("Subfolders are classes").click()
     start_page.get_by_role("combobox", name="Class that means yes").click()
-    start_page.get_by_role("option", name="wild_cat").click()
+    start_page.get_by_role("option", name=f"wild_{animal}").click()
     start_page.get_by_role("button", name="Create and label").click()
     expect(start_page.locator(".card")).to_have_attribute("data-answerable", "true", timeout=120_000)
-    assert len(list((server.data / "images" / "is-it-a-cat").rglob("*.png"))) == 60
+    assert len(list((server.data / "images" / f"is-it-a-{animal}").rglob("*.png"))) == 60
     # The page was opened before the first items were there, which bring the controls that need a class.
     expect(start_page.get_by_role("button", name="Demo")).to_be_visible(timeout=30_000)
 

@@ -66,11 +66,12 @@ def test_what_is_no_path_offers_nothing(typed: str) -> None:
 
 
 def test_a_folder_that_cannot_be_read_offers_nothing(data: Path) -> None:
-    """Nor does it stop the count."""
+    """It is not offered either, nor does it stop the count."""
     if os.geteuid() == 0:
         pytest.skip("everything can be read by this user")
     (data / "a").chmod(0)
     assert offer(str(data / "a"), []).folders == ()
+    assert str(data / "a") not in offer(str(data), []).folders
     assert look_into(data, 60).images == 0
     (data / "a").chmod(0o700)
 

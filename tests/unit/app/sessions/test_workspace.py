@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 import threading
 import time
@@ -16,7 +17,13 @@ import pytest
 from PIL import Image
 
 from closecall.app.api.cards import card_of
-from closecall.app.projects.config import LABELS_FILE, POOL_FOLDER, lock_project
+from closecall.app.projects.config import (
+    LABELS_FILE,
+    POOL_FOLDER,
+    PROJECT_FILE,
+    ProjectFile,
+    lock_project,
+)
 from closecall.app.projects.folder_classes import FolderClasses, given_source
 from closecall.app.projects.pool_builder import Builder
 from closecall.app.projects.positive_class import guess_class
@@ -68,6 +75,28 @@ def test_a_project_that_cannot_be_made_leaves_nothing_behind(tmp_path, new, word
         with pytest.raises(InputError, match=word):
             workspace.create(new)
         assert list(tmp_path.iterdir()) == []
+
+
+def test_recent_folders_are_those_of_the_newest_projects(tmp_path, monkeypatch):
+    """Each once; not those that are gone or can't be read, nor those of projects closed to a person."""
+    folders = {name: tmp_path / name for name in ("leaves", "seeds", "gone", "secret", "others")}
+    may = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != folders["secret"] and may(path, mode))
+    with open_workspace(tmp_path / "projects") as workspace:
+        asked = [*folders, "leaves", "seeds", "leaves"]
+        for age, name in enumerate(asked):
+            for i in range(2):
+                folders[name].mkdir(exist_ok=True)
+                Image.effect_noise((16, 16), 20 + i).save(folders[name] / f"{i}.png")
+            key = workspace.create(NewProject(str(folders[name]), f"Is it {age}?"), closed=True)
+            if name == "others":
+                ProjectFile.change(tmp_path / "projects" / key, owners=["bob"], annotators=["bob"])
+            os.utime(tmp_path / "projects" / key / PROJECT_FILE, (age, age))
+        shutil.rmtree(folders["gone"])
+        assert workspace.recent_folders("ada") == [str(folders["leaves"]), str(folders["seeds"])]
+        assert workspace.recent_folders("bob") == [
+            str(folders[name]) for name in ("leaves", "seeds", "others")
+        ]
 
 
 def test_two_projects_with_the_same_question_have_their_own_folders(tmp_path):
