@@ -35,8 +35,11 @@ NOT_THERE = "is not installed: the tests of proxies do NOT run with it"
 PREFIX = "/labels"
 """The path below which the documentation offers the pages."""
 
-SERVER = "127.0.0.1:8501"
-"""The server's address in the documentation."""
+SERVER, OTHER_SERVER = "127.0.0.1:8501", "127.0.0.1:8502"
+"""The servers' addresses in the documentation."""
+
+UPGRADE = re.compile(r"^ *proxy_set_header (?:Upgrade|Connection) .*\n", re.MULTILINE)
+"""The lines of nginx's configuration without which it does not pass on WebSockets."""
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "operate.md"
 
@@ -51,13 +54,35 @@ def prefix_of(way: Way) -> str:
 
 
 @contextmanager
-def running(name: Name, way: Way, port: int, to: int, folder: Path) -> Iterator[None]:
-    """Run a proxy at https://localhost:`port` that passes on to the server at the port `to`."""
+def running(
+    name: Name, way: Way, port: int, to: int, folder: Path, *, upgrade: bool = True
+) -> Iterator[None]:
+    """Run a proxy at https://localhost:`port` that passes on to the server at the port `to`.
+
+    Without `upgrade`, nginx lacks the settings for WebSockets.
+    """
     make_certificate(folder)
     write = {"caddy": write_caddy, "nginx": write_nginx}[name]
+    given = snippet(name) if upgrade else UPGRADE.sub("", snippet(name))
+    with _running(name, write(given, way, port, to, folder), port, folder):
+        yield
+
+
+@contextmanager
+def balancing(port: int, to: tuple[int, int], folder: Path) -> Iterator[None]:
+    """Run Caddy at https://localhost:`port` in front of two servers, as documented for several servers."""
+    make_certificate(folder)
+    given = replaced(snippet("caddy", "Several servers"), OTHER_SERVER, f"127.0.0.1:{to[1]}")
+    with _running("caddy", write_caddy(given, "root", port, to[0], folder), port, folder):
+        yield
+
+
+@contextmanager
+def _running(name: Name, words: list[str], port: int, folder: Path) -> Iterator[None]:
+    """Run a proxy's program with these arguments, until it is ended."""
     program = find(name)
     assert program is not None
-    command = [program, *write(snippet(name), way, port, to, folder)]
+    command = [program, *words]
     log = folder / "proxy.log"
     with log.open("wb") as said:
         process = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT, env=_environment(folder))
@@ -70,10 +95,10 @@ def running(name: Name, way: Way, port: int, to: int, folder: Path) -> Iterator[
         process.wait(timeout=60)
 
 
-def snippet(name: Name) -> str:
-    """The proxy's configuration in the documentation."""
-    block = rf"^```{name}\n(.*?)^```$"
-    (found,) = re.findall(block, DOCUMENT.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+def snippet(name: Name, section: str = "Behind a proxy") -> str:
+    """The proxy's configuration in a section of the documentation."""
+    text = DOCUMENT.read_text("utf-8").partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    (found,) = re.findall(rf"^```{name}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     return str(found)
 
 

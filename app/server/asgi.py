@@ -188,7 +188,7 @@ def build_app(
     from starlette.routing import Mount, Route
 
     from closecall.app.pages.problems import on_script_error
-    from closecall.app.server import images
+    from closecall.app.server import images, start_page
     from closecall.app.server import map as map_routes
     from closecall.app.server.http import ROOT, build_api
 
@@ -198,6 +198,7 @@ def build_app(
         Route("/race", _race),
         *map_routes.routes(),
         *images.routes(),
+        *start_page.routes(prefix),
         Route(f"/{modules.ROOT}/{{digest}}/{{name:path}}", _module),
     ]
     middleware = [

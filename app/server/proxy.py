@@ -24,8 +24,11 @@ from closecall.core.errors import InputError
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-STREAM, HEALTH = "/_stcore/stream", "/_stcore/health"
-"""Streamlit's paths of the pages' WebSockets, and of the requests with which pages look for the server."""
+STREAM, HEALTH, HOST_CONFIG = "/_stcore/stream", "/_stcore/health", "/_stcore/host-config"
+"""Streamlit's path of the pages' WebSockets, and the two that pages request to look for the server.
+
+Pages look for the server below their own paths, too, such as /review/_stcore/health.
+"""
 
 CLOSED = "/_stcore/metrics"
 """A path at which Streamlit tells everybody about the people who use the pages."""
@@ -113,7 +116,7 @@ class BehindProxy:
         is_failure = path == STREAM and _header(scope, b"sec-websocket-key") is not None
         if is_failure:
             self._note_failure(_browser(scope))
-        if is_failure or (path == HEALTH and self._fails(_browser(scope))):
+        if is_failure or (path.endswith((HEALTH, HOST_CONFIG)) and self._fails(_browser(scope))):
             # Pages show the content of such a response only if it is JSON, and in lines of this width.
             return JSONResponse(fill(WITHOUT_UPGRADE, 48), 503, headers={"Cache-Control": "no-store"})
         return self._app

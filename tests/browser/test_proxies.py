@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -13,10 +16,12 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser, Cookie, Page, Response, expect
 
-from tests import proxies
+from closecall.app.server.proxy import HEALTH, WITHOUT_UPGRADE
+from tests import postgres, proxies
 from tests.browser.alike import Alike
 from tests.browser.labeling import Labeling
 from tests.browser.served import Server, free_port, make_demo
+from tests.browser.test_owners_trial import N_IMAGES, closecall, draw_leaves
 from tests.openid import Account, serving
 from tests.scale import thorough
 from tests.waiting import until
@@ -49,30 +54,50 @@ class Behind(Server):
         return self.answers_health()
 
 
-@pytest.fixture(params=WAYS, ids="-".join)
-def behind(
-    request: pytest.FixtureRequest, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+class Sharing(Server):
+    """One of several servers of a project."""
+
+    key = "herbarium"
+
+    def command(self) -> list[str]:
+        project = str(self.data / self.key)
+        return ["serve", project, "--shared", "--headless", "--port", str(self.port)]
+
+
+@contextmanager
+def offered(
+    name: proxies.Name, way: proxies.Way, like: Server, folder: Path, *, upgrade: bool = True
 ) -> Iterator[tuple[Behind, str]]:
-    """The server, and the address at which the proxy offers it."""
-    name, way = request.param
+    """A server with a copy of another's project, and the address at which a proxy offers it."""
+    require(name)
+    port, prefix = free_port(), proxies.prefix_of(way)
+    address = f"https://localhost:{port}{prefix}"
+    make_demo(folder / "projects", like)
+    (folder / ".streamlit").mkdir()
+    with pytest.MonkeyPatch.context() as patch, serving([ADA], [f"{address}/oauth2callback"]) as provider:
+        (folder / ".streamlit" / "secrets.toml").write_text(provider.secrets_toml(), "utf-8")
+        patch.setenv("HOME", str(folder))
+        made = Behind(folder / "projects", items=like.items, port=free_port(), prefix=prefix)
+        made.start()
+        try:
+            with proxies.running(name, way, port, made.port, folder, upgrade=upgrade):
+                yield made, address
+        finally:
+            made.stop()
+
+
+def require(name: proxies.Name) -> None:
     if proxies.find(name) is None:
         if os.environ.get("CI") == "true":
             pytest.fail(f"{name} is not installed")
         pytest.skip(f"{name} {proxies.NOT_THERE}")
-    port, prefix = free_port(), proxies.prefix_of(way)
-    address = f"https://localhost:{port}{prefix}"
-    make_demo(tmp_path / "projects", server)
-    (tmp_path / ".streamlit").mkdir()
-    with serving([ADA], [f"{address}/oauth2callback"]) as provider:
-        (tmp_path / ".streamlit" / "secrets.toml").write_text(provider.secrets_toml(), "utf-8")
-        monkeypatch.setenv("HOME", str(tmp_path))
-        made = Behind(tmp_path / "projects", items=server.items, port=free_port(), prefix=prefix)
-        made.start()
-        try:
-            with proxies.running(name, way, port, made.port, tmp_path):
-                yield made, address
-        finally:
-            made.stop()
+
+
+@pytest.fixture(params=WAYS, ids="-".join)
+def behind(request: pytest.FixtureRequest, server: Server, tmp_path: Path) -> Iterator[tuple[Behind, str]]:
+    """The server, and the address at which the proxy offers it."""
+    with offered(*request.param, server, tmp_path) as made:
+        yield made
 
 
 @pytest.fixture
@@ -126,6 +151,59 @@ def test_all_that_a_page_needs_passes_a_proxy(behind: tuple[Behind, str], page: 
     assert [cookie["name"] for cookie in cookies if not cookie["secure"]] == []
     assert any(map(is_of_sign_in, cookies))
     until(lambda: not any(map(is_of_sign_in, page.context.cookies())))
+
+
+@pytest.mark.parametrize("way", ["removed", thorough("kept"), thorough("root")])
+def test_a_page_says_that_nginx_passes_on_no_websockets(
+    way: proxies.Way, server: Server, page: Page, tmp_path: Path
+) -> None:
+    """Whichever page it is, and for as long as it looks for the server."""
+    with offered("nginx", way, server, tmp_path, upgrade=False) as (_, address):
+        for path in ("/", "/progress"):
+            page.goto(f"{address}{path}?project=digits")
+            said = page.get_by_role("dialog")
+            expect(said).to_contain_text(WITHOUT_UPGRADE, timeout=60_000)
+            for _ in range(3):
+                with page.expect_response(lambda response: urlsplit(response.url).path.endswith(HEALTH)):
+                    pass
+                assert WITHOUT_UPGRADE in " ".join(said.inner_text().split())
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(postgres.find() is None, reason=postgres.NOT_RUN)
+def test_a_session_goes_on_when_one_of_several_servers_is_killed(page: Page, tmp_path: Path) -> None:
+    """Behind Caddy as documented, whichever server has it; no answer is lost or stored twice."""
+    require("caddy")
+    draw_leaves(tmp_path / "pictures")
+    data, port, given = tmp_path / "projects", free_port(), list[tuple[str, str]]()
+    project = str(data / Sharing.key)
+    with postgres.running() as database:
+        asked = ["--question", "Is it a leaf?", "--database", database.address]
+        closecall("new", project, "--images", str(tmp_path / "pictures"), *asked)
+        one, two = (Sharing(data, items=N_IMAGES, port=free_port()) for _ in range(2))
+        one.start()
+        two.start()
+        try:
+            with proxies.balancing(port, (one.port, two.port), tmp_path):
+                labeling = Labeling(page, f"https://localhost:{port}/?project={Sharing.key}&session=new")
+
+                def press(key: str, answer: str) -> None:
+                    given.append((str(labeling.item), answer))
+                    labeling.press(key)
+
+                for killed in (one, two):
+                    press("y", "yes")
+                    press("n", "no")
+                    killed.kill()
+                    press("s", "skip")
+                    press("n", "no")
+                    killed.start()
+                assert "lb" in {cookie["name"] for cookie in page.context.cookies()}
+        finally:
+            one.stop()
+            two.stop()
+        log = csv.DictReader(io.StringIO(closecall("export", project, "--log")))
+        assert [(row["item"], row["answer"]) for row in log] == given
 
 
 def is_of_a_card(response: Response) -> bool:

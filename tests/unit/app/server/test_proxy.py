@@ -13,6 +13,7 @@ from starlette.websockets import WebSocket
 from closecall.app.server.proxy import (
     CLOSED,
     HEALTH,
+    HOST_CONFIG,
     STREAM,
     TOLD_SECONDS,
     WITHOUT_UPGRADE,
@@ -102,8 +103,8 @@ def test_websockets_that_are_not_passed_on_are_told_of(monkeypatch, capsys) -> N
     monkeypatch.setattr("closecall.app.server.proxy.time.monotonic", lambda: now)
     browser = client()
 
-    def health(agent: str = "testclient") -> tuple[int, str]:
-        found = aside(lambda: browser.get(HEALTH, headers={"User-Agent": agent}))
+    def health(agent: str = "testclient", path: str = HEALTH) -> tuple[int, str]:
+        found = aside(lambda: browser.get(path, headers={"User-Agent": agent}))
         return found.status_code, " ".join(found.json().split()) if found.status_code == 503 else found.text
 
     def fail() -> int:
@@ -116,6 +117,7 @@ def test_websockets_that_are_not_passed_on_are_told_of(monkeypatch, capsys) -> N
         assert aside(fail) == 503
     assert capsys.readouterr().err.count(WITHOUT_UPGRADE) == 1
     assert health() == (503, WITHOUT_UPGRADE)
+    assert health(path=f"/review{HOST_CONFIG}") == (503, WITHOUT_UPGRADE)
     assert health("another") == (200, HEALTH)
     now = TOLD_SECONDS
     assert health() == (200, HEALTH)
