@@ -54,7 +54,7 @@ DROPPED_PATHS = """
   })();
 </script>
 """
-"""Script that gives the files of a dropped folder their paths. Without it, Streamlit sends only their names."""
+"""Script that gives the files of a dropped folder their paths. Without it, Streamlit sends bare names."""
 
 
 class Uploaded(Protocol):

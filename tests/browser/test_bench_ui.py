@@ -42,3 +42,21 @@ def test_card_and_grid_are_measured_and_their_logs_hold(tmp_path: Path) -> None:
         assert 0 < row["median_ms"] <= row["p95_ms"] <= row["max_ms"]
         verified = closecall("verify", out / row["mode"])
         assert (verified.returncode, verified.stdout.splitlines()[-1]) == (0, "The log holds.")
+
+
+@pytest.mark.thorough
+def test_zooming_is_measured_down_to_the_photographs_own_pixels(tmp_path: Path) -> None:
+    """Cold, all tiles in view come from the server; warm, none does. Half of the pixels do for the wheel."""
+    file = tmp_path / "zoom.json"
+    few = ("--images", 2, "--pace", 0, "--json", file)
+    measured = closecall("bench", "ui", "--mode", "zoom", *few)
+    assert measured.returncode == 0, measured.stderr
+    rows = json.loads(file.read_text())
+    ways = ("key", "wheel", "button")
+    assert [(row["way"], row["state"]) for row in rows] == [(w, s) for w in ways for s in ("cold", "warm")]
+    for row in rows:
+        assert (row["mode"], row["megapixels"], row["looks"]) == ("zoom", 12, 2)
+        assert row["level"] == (1 if row["way"] == "wheel" else 0)
+        assert row["tiles"] > 1
+        assert row["fetched"] == (row["tiles"] if row["state"] == "cold" else 0)
+        assert 0 < row["median_ms"] <= row["p95_ms"] <= row["max_ms"]

@@ -6,12 +6,14 @@ does. While an image is shown, the server prepares the next image for each possi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, get_args
 
 from closecall.app.api.plain import SETTLE_SECONDS
 from closecall.app.sessions.grid import USUAL
+from closecall.core.errors import InputError
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -86,6 +88,23 @@ class Press(TypedDict):
     waited: bool
     visibly: bool
     ahead_ms: float | None
+
+
+@contextmanager
+def patience(mode: str, page: Page, picture: Path) -> Iterator[None]:
+    """Save a screenshot and raise InputError if the page does not react for `PATIENCE_MS`."""
+    from playwright.sync_api import Error
+    from playwright.sync_api import TimeoutError as TookTooLong
+
+    try:
+        yield
+    except TookTooLong:
+        with suppress(Error):
+            page.screenshot(path=picture)
+        raise InputError(
+            f"{mode}: the page did not react for {PATIENCE_MS // 1000} s; "
+            "with --out the project has a server.log, and a page.png of what it showed"
+        ) from None
 
 
 class Annotator:

@@ -9,7 +9,8 @@ import socket
 import subprocess
 import time
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,17 @@ class Server:
         assert self._process is not None
         self._process.wait()
         self._process = None
+
+
+@contextmanager
+def served(project: Path) -> Iterator[str]:
+    """Serve a project during the `with` block, and yield the address of the pages."""
+    server = Server(project)
+    server.start()
+    try:
+        yield server.url
+    finally:
+        server.stop()
 
 
 def _free_port() -> int:

@@ -9,30 +9,25 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 import numpy as np
 
 from closecall.app.display.thumbnails import Pictures
-from closecall.app.experiments.bench.annotator import MODES, N_PATIENT, PATIENCE_MS, Annotator, Mode, Press
+from closecall.app.experiments.bench.annotator import MODES, N_PATIENT, Annotator, Mode, Press, patience
 from closecall.app.experiments.bench.browser import chromium
 from closecall.app.experiments.bench.experiment import Experiment, Row
 from closecall.app.experiments.bench.outcome import fate, looking_ahead, waits
 from closecall.app.experiments.bench.projects import class_asked_for, make_project, truth_of
-from closecall.app.experiments.bench.serving import Server
+from closecall.app.experiments.bench.serving import served
 from closecall.app.projects.config import LABELS_FILE
 from closecall.app.projects.roles import SOMEBODY
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import strategy_from
 from closecall.storage import Concepts, Database, LabelLog
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
 
 SPARE = 200
 """Number of additional items that the pool must have.
@@ -99,7 +94,7 @@ class Labeling(Experiment[Pool]):
                 )
                 click.echo(f"{mode}: {len(pool):,} items, {self.n_labels:,} labels; waiting for the index.")
                 page = browser.new_page(viewport={"width": 1440, "height": 900})
-                with _served(project) as url, _patience(mode, page, project / "page.png"):
+                with served(project) as url, patience(mode, page, project / "page.png"):
                     annotator = Annotator(page, mode, truth_of(pool, positive), self.pace)
                     annotator.open(url)
                     presses = annotator.label(self.n_answers)
@@ -159,33 +154,6 @@ def _show_looking_ahead(row: Row) -> None:
         f"  The pace that can be held: {row['held_pace_seconds']:.2f} s an image. Within that time all that "
         "may follow is there in 95 of 100 rounds."
     )
-
-
-@contextmanager
-def _patience(mode: Mode, page: Page, picture: Path) -> Iterator[None]:
-    """Save a screenshot and raise InputError if the page accepts no answer for `PATIENCE_MS`."""
-    from playwright.sync_api import Error
-    from playwright.sync_api import TimeoutError as TookTooLong
-
-    try:
-        yield
-    except TookTooLong:
-        with suppress(Error):
-            page.screenshot(path=picture)
-        raise InputError(
-            f"{mode}: the page took no answer for {PATIENCE_MS // 1000} s; "
-            "with --out the project has a server.log, and a page.png of what it showed"
-        ) from None
-
-
-@contextmanager
-def _served(project: Path) -> Iterator[str]:
-    server = Server(project)
-    server.start()
-    try:
-        yield server.url
-    finally:
-        server.stop()
 
 
 def _row(

@@ -1,9 +1,10 @@
 // Records, in the page and before the page's own handlers, which image is painted when a key is pressed and when
-// another image is on the screen. The recording must not slow down what it measures: painted items are read from
-// attributes, only at key presses and when an attribute changes, and it causes no layout or drawing.
+// another image is on the screen, and when a zoomed image is on the screen at full resolution. The recording must not
+// slow down what it measures: painted items are read from attributes, only at key presses and when an attribute
+// changes, and it causes no layout or drawing.
 //
-// Times run from the key event's time stamp until the first frame with another image has been handed over for
-// painting: a message posted from that frame's animation callback arrives after the painting.
+// Times run from the event's time stamp until the first frame with another image, or with all tiles in view, has been
+// handed over for painting.
 
 {
   const WORDS = { y: "yes", n: "no" };
@@ -17,6 +18,7 @@
   const image = () => card()?.querySelector(".frame img, .tile img") ?? plain()?.querySelector("img");
 
   const presses = []; // key presses that gave answers
+  const looks = []; // events that zoomed in on an image
   // In milliseconds: when the selection was painted, and how long after that all views that may follow were ready.
   let inView = { selection: null, painted: null, ahead: null };
 
@@ -64,7 +66,14 @@
     new MutationObserver(note).observe(card(), { attributeFilter });
   }
 
-  window.bench = { presses, page, noteWhatFollows };
+  window.bench = { presses, looks, page, noteWhatFollows };
+
+  /** Call a function after painting; a message that an animation callback posts arrives after its frame's painting. */
+  function afterPainting(note) {
+    const channel = new MessageChannel();
+    channel.port1.onmessage = note;
+    channel.port2.postMessage(null);
+  }
 
   /** Return the answers that a key gives, with the item, its selection and the painted picture. */
   function answersBy(key) {
@@ -102,14 +111,48 @@
             look();
             return;
           }
-          const channel = new MessageChannel();
-          channel.port1.onmessage = () => {
+          afterPainting(() => {
             press.ms = performance.now() - event.timeStamp;
-          };
-          channel.port2.postMessage(null);
+          });
         });
       look();
     },
+    true,
+  );
+
+  /** If an event zooms in on an image, record when all tiles in view are painted, and whence the browser had them. */
+  function noteLook(event) {
+    const frame = card()?.querySelector(".frame");
+    if (!frame || frame.dataset.zoomed === "true") return;
+    const look = { ms: null };
+    looks.push(look);
+    performance.clearResourceTimings(); // the browser keeps a limited number
+    const see = () =>
+      requestAnimationFrame(() => {
+        if (frame.dataset.detail !== "shown") {
+          see();
+          return;
+        }
+        afterPainting(() => {
+          look.ms = performance.now() - event.timeStamp;
+          const tiles = [...frame.querySelectorAll(".detail img")];
+          look.tiles = tiles.length;
+          look.level = Math.max(...tiles.map((tile) => Number(tile.dataset.level)));
+          const requests = performance.getEntriesByType("resource");
+          look.fetched = requests.filter(
+            ({ name, transferSize }) => name.includes("&level=") && transferSize > 0,
+          ).length;
+        });
+      });
+    see();
+  }
+
+  const isMagnifier = (target) => target instanceof Element && target.closest(".look");
+  document.addEventListener("keydown", (event) => event.key === "z" && noteLook(event), true);
+  document.addEventListener("wheel", noteLook, { capture: true, passive: true });
+  document.addEventListener(
+    "click",
+    (event) => isMagnifier(event.composedPath()[0]) && noteLook(event),
     true,
   );
 }

@@ -120,7 +120,7 @@ def test_what_is_printed_says_the_pace(capsys):
     words = {
         option.name: option.default
         for option in bench_ui.params
-        if option.name not in ("folder", "json_file")
+        if option.name not in ("folder", "json_file", "n_images")
     }
     Labeling(**words).show([row | figures])
     said = capsys.readouterr().out
@@ -135,7 +135,7 @@ def test_what_is_printed_says_the_pace(capsys):
 def test_every_mode_can_be_asked_for():
     """By its name, on the command line."""
     modes = next(option for option in bench_ui.params if option.name == "modes")
-    assert tuple(modes.type.choices) == MODES
+    assert tuple(modes.type.choices) == (*MODES, "zoom")
 
 
 @pytest.mark.parametrize(
@@ -154,6 +154,8 @@ def test_every_mode_can_be_asked_for():
             ("--answers", 9, "--mode", "grid", "--out", "{taken}"),
             "--out must have no projects .* there is .*grid",
         ),
+        (("--mode", "zoom", "--mode", "grid"), "--mode zoom can't be combined with other modes"),
+        (("--mode", "zoom"), "--mode zoom needs a pool of at least 2 images of more than 128 pixels"),
     ],
 )
 def test_what_can_not_be_measured_gets_one_sentence(tmp_path, words, sentence):
