@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { LogAxis, milliseconds, percentage, plain, powerOfTen } from "../../app/components/compare/axis.js";
 import { yScale } from "../../app/components/compare/heights.js";
-import { quantile, Records, reaches, spreadOf, verdict } from "../../app/components/compare/records.js";
+import { Records, reaches, spreadOf, verdict } from "../../app/components/compare/records.js";
 import { merged, newest } from "../../app/components/label/strip.js";
 import { byline, standing } from "../../app/components/review/row.js";
 import { ago, seconds } from "../../app/components/review/times.js";
@@ -69,12 +69,9 @@ test("a logarithmic axis holds all its values, and its ticks are powers of ten",
 });
 
 test("quantiles are those between neighbours in proportion, of the values that are known", () => {
-  const values = [null, 4, 1, 3, 2, null];
-  assert.deepEqual(
-    [0, 0.25, 0.5, 1].map((share) => quantile(values, share)),
-    [1, 1.75, 2.5, 4],
-  );
-  assert.equal(quantile([null], 0.5), null);
+  const { low, q1, median, q3, high } = spreadOf([null, 40, 10, 30, 20, null]);
+  assert.deepEqual([low, q1, median, q3, high], [13, 17.5, 25, 32.5, 37]);
+  assert.equal(spreadOf([null]), null);
   assert.equal(spreadOf([]), null);
   assert.equal(spreadOf([10, 9, 100]).median, 10, "as numbers, not as words");
 });
@@ -156,6 +153,19 @@ test("the axis of the curves ends at 1, the highest AUROC", () => {
   }
 });
 
+test("an axis with even steps holds all values, those of a few bad rounds, too", () => {
+  const falls = [0.6, 0.15, ...Array.from({ length: 40 }, (_, i) => 0.6 + i / 200)];
+  for (const courses of [[falls], [falls, [0.7, 0.05, 0.8]], [[0.01, 0.5]], [[0.3, 0.3]], [[0, 1]]]) {
+    const { at, ticks, note } = yScale(courses);
+    assert.equal(note, "", "even steps");
+    const steps = ticks.slice(1).map((tick, i) => at(tick) - at(ticks[i]));
+    for (const step of steps) assert.ok(Math.abs(step - steps[0]) < 1e-9);
+    assert.ok(Math.abs(at(ticks[0])) < 1e-9 && Math.abs(at(ticks.at(-1)) - 1) < 1e-9);
+    for (const value of courses.flat()) assert.ok(at(value) > -1e-9 && at(value) < 1 + 1e-9, `${value}`);
+    assert.ok(ticks.length <= 11);
+  }
+});
+
 test("curves that crowd below 1 can be distinguished, and none of them leaves the plot", () => {
   const crowded = [
     [0.6, 0.9, 0.95, 0.98],
@@ -168,6 +178,11 @@ test("curves that crowd below 1 can be distinguished, and none of them leaves th
   for (const value of crowded.flat()) assert.ok(at(value) >= 0 && at(value) <= 1, String(value));
   assert.ok(ticks.every((tick, i) => !i || at(tick) > at(ticks[i - 1])));
   assert.ok(ticks.length <= 9 && note);
+  const dip = yScale([
+    [0.6, 0.02, 0.97, 0.99],
+    [0.6, 0.95, 0.98, 0.998],
+  ]);
+  assert.ok(dip.note && dip.at(0.02) >= 0 && dip.at(0.998) - dip.at(0.99) > 0.1);
   const perfect = yScale([
     [0.7, 1, 1],
     [0.7, 0.98, 0.99],

@@ -35,7 +35,6 @@ export class Curves {
   /** @type {SVGElement} */
   #svg;
   #grid = drawn("g", {});
-  #window = drawn("rect", { x: PAD.left, y: PAD.top - MARK / 2 });
   #guides = drawn("g", {});
   /** @type {Line[]} */
   #lines;
@@ -49,9 +48,8 @@ export class Curves {
   constructor(svg, lanes) {
     this.#svg = svg;
     this.#lines = lanes.map((lane) => new Line(lane));
-    const clip = drawn("clipPath", { id: "curves-window" }, this.#window);
-    const paths = drawn("g", { "clip-path": "url(#curves-window)" }, ...this.#lines.map((line) => line.path));
-    svg.replaceChildren(clip, this.#grid, paths, this.#guides, ...this.#lines.flatMap((line) => line.parts));
+    const paths = this.#lines.map((line) => line.path);
+    svg.replaceChildren(this.#grid, ...paths, this.#guides, ...this.#lines.flatMap((line) => line.parts));
   }
 
   /**
@@ -75,8 +73,6 @@ export class Curves {
       PAD.top + (1 - y.at(value)) * (height - PAD.top - PAD.bottom);
     const edges = { left: PAD.left, right: width - right, bottom: height - PAD.bottom };
     this.#svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    this.#window.setAttribute("width", String(edges.right - PAD.left));
-    this.#window.setAttribute("height", String(edges.bottom - PAD.top + MARK / 2));
     this.#drawGrid({ y, most, across, down, edges, name, write, height });
     this.#guides.replaceChildren(...(guide ? guided(guide, across, down, edges) : []));
     const ends = courses.map(({ xs, ys }, i) => this.#lines[i].draw(xs, ys, across, down));

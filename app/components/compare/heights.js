@@ -1,12 +1,10 @@
 // The y axes of learning curves: even steps of AUROC, or, if the curves crowd below 1, equal ratios of the gap to 1.
 
-import { quantile } from "./records.js";
-
 /**
  * @typedef {object} Heights
  * @property {number} low
  * @property {number} high
- * @property {(value: number) => number} at the height of a value, from 0 to 1 unless it lies below `low`
+ * @property {(value: number) => number} at the height of a value, from 0 to 1
  * @property {number[]} ticks
  * @property {(tick: number) => string} write
  * @property {number} fine digits of the labels at the curves' ends
@@ -14,7 +12,6 @@ import { quantile } from "./records.js";
  */
 
 const STEPS = [0.002, 0.005, 0.01, 0.02, 0.05, 0.1]; // between two ticks
-const BELOW = 0.1; // share of all values that may lie below the axis: a few early rounds must not flatten the rest
 const CROWDED = 0.2; // share of the height; if all curves end within it, they crowd
 const HIGH = 0.9; // only curves that end above this AUROC can crowd below 1
 const GAPS = [1, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005, 0.0002, 0.0001];
@@ -35,8 +32,7 @@ export function yScale(courses) {
 }
 
 /**
- * Return an axis with even steps and round limits around the curves' first and last values and nearly all values
- * between them.
+ * Return an axis with even steps and round limits around all values of the curves.
  *
  * @param {number[][]} courses
  * @returns {Heights}
@@ -67,9 +63,9 @@ function evenSteps(courses) {
  * @returns {Heights}
  */
 function equalRatios(courses, even) {
-  const gaps = courses.flat().map((value) => Math.max(LEAST_GAP, 1 - value));
-  const wide = GAPS.findLast((gap) => gap >= 1 - limits(courses)[0] - 1e-9) ?? GAPS[0];
-  const near = GAPS.find((gap) => gap <= Math.min(...gaps) + 1e-9) ?? LEAST_GAP;
+  const [least, highest] = limits(courses);
+  const wide = GAPS.findLast((gap) => gap >= 1 - least - 1e-9) ?? GAPS[0];
+  const near = GAPS.find((gap) => gap <= 1 - highest + 1e-9) ?? LEAST_GAP;
   if (near >= wide) return even;
   const span = Math.log(wide / near);
   const inside = GAPS.filter((gap) => gap <= wide && gap >= near);
@@ -97,6 +93,5 @@ function isPower(gap) {
  */
 function limits(courses) {
   const all = courses.flat();
-  const ends = courses.filter((ys) => ys.length).flatMap((ys) => [ys[0], ys[ys.length - 1]]);
-  return [Math.min(1, quantile(all, BELOW) ?? 1, ...ends), Math.max(...all, 0.5)];
+  return [Math.min(1, ...all), Math.max(...all, 0.5)];
 }

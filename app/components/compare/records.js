@@ -85,18 +85,7 @@ export function reaches({ xs, ys }, y) {
 }
 
 /**
- * Return a quantile as numpy does, interpolated linearly and ignoring nulls; null if there are no values.
- *
- * @param {(number | null)[]} values
- * @param {number} share from 0 to 1
- */
-export function quantile(values, share) {
-  const sorted = ascending(values);
-  return sorted.length ? quantileOf(sorted, share) : null;
-}
-
-/**
- * Return the percentiles for a box plot, or null if there are no values.
+ * Return the percentiles for a box plot, ignoring nulls; null if there are no values.
  *
  * @param {(number | null)[]} values
  * @returns {Spread | null}
@@ -114,8 +103,10 @@ function ascending(values) {
 }
 
 /**
+ * Return a quantile as numpy does, interpolated linearly.
+ *
  * @param {Float64Array} sorted
- * @param {number} share
+ * @param {number} share from 0 to 1
  */
 function quantileOf(sorted, share) {
   const place = share * (sorted.length - 1);
