@@ -32,20 +32,40 @@ def chosen_view(project: OpenProject, session: LabelingSession) -> View:
     InputError
         If the address has an invalid size of the grid, or a text that can't be searched for.
     """
-    if is_finding() and not is_one_at_a_time(session) and (found := chosen_search(project, session)):
-        return found
-    if classes_are_wanted() and not is_one_at_a_time(session) and can_choose(session):
-        show_classes(True)
-        return project.classes(session)
-    wanted = st.query_params.get("grid") or state.get("grid")
-    if not wanted or is_one_at_a_time(session):
+    if is_one_at_a_time(session):
         return session
-    if not (wanted.isdecimal() and len(wanted) < 9):
-        raise InputError(f"grid in the address must be from {LEAST} to {MOST} (items), got {wanted!r:.80}")
+    by_class = classes_are_wanted() and can_choose(session)
+    size = None if by_class else wanted_size()
+    # The address has this view during a search, too, which leads back to it.
+    if by_class:
+        show_classes(True)
+    elif size:
+        show_in_grid(str(size))
+    if is_finding() and (found := chosen_search(project, session)):
+        return found
+    if by_class:
+        return project.classes(session)
+    if size is None:
+        return session
     grid = project.grid(session)
-    grid.resize(int(wanted))
-    show_in_grid(wanted)
+    grid.resize(size)
     return grid
+
+
+def wanted_size() -> int | None:
+    """Return the size of the grid that the address requests, or requested before another page was opened.
+
+    Raises
+    ------
+    InputError
+        If it is not a size that a grid can have.
+    """
+    wanted = st.query_params.get("grid") or state.get("grid")
+    if not wanted:
+        return None
+    if not (wanted.isdecimal() and len(wanted) < 9 and LEAST <= int(wanted) <= MOST):
+        raise InputError(f"grid in the address must be from {LEAST} to {MOST} (items), got {wanted!r:.80}")
+    return int(wanted)
 
 
 def is_one_at_a_time(session: LabelingSession) -> bool:

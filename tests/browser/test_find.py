@@ -202,6 +202,33 @@ def test_a_search_begins_and_ends_where_one_labels(server: Server, labeling: Lab
     expect(page).to_have_url(re.compile("grid="))
 
 
+def test_the_grid_before_a_search_is_kept_over_other_pages_and_a_reload(labeling: Labeling) -> None:
+    """The address says during the search, too, which view comes after it."""
+    page = labeling.page
+    page.get_by_role("radio", name="Grid").click()
+    expect(page.locator(".card.grid[data-finding=false]")).to_have_attribute(
+        "data-answerable", "true", timeout=30_000
+    )
+    page.get_by_role("button", name="Find", exact=True).click()
+    page.get_by_role("searchbox").fill("46")
+    page.get_by_role("searchbox").press("Enter")
+    found = page.locator(".card.grid[data-finding=true][data-answerable=true] .tile").first
+    expect(found).to_be_visible(timeout=30_000)
+    page.get_by_role("link", name="Review", exact=True).click()
+    expect(page.locator(".review")).to_have_attribute("data-state", "shown", timeout=30_000)
+    page.get_by_role("link", name="Label", exact=True).click()
+    expect(found).to_be_visible(timeout=30_000)
+    expect(page).to_have_url(re.compile("find=46"))
+    expect(page).to_have_url(re.compile("grid=28"))
+    page.reload()
+    expect(found).to_be_visible(timeout=30_000)
+    page.get_by_role("button", name="End search").click()
+    expect(page.locator(".card.grid[data-finding=false]")).to_have_attribute(
+        "data-answerable", "true", timeout=30_000
+    )
+    expect(page.locator(".tile")).to_have_count(28)
+
+
 @pytest.mark.thorough
 def test_answers_sent_to_a_dead_server_are_stored_once(server: Server, finding: Finding) -> None:
     """They wait in the browser until it is back."""
