@@ -528,6 +528,8 @@ export interface PresenceData {
   address: string | null;
   /** The key with which the page uses that address. */
   key: string;
+  /** Whether the page runs again when a question has changed. */
+  follows: boolean;
   /** The address of the session that the tab has just left, or null. */
   left: string | null;
   /** The browser's id, by which people without a name are told apart. */

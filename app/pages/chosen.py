@@ -13,6 +13,7 @@ from closecall.app.pages.problems import show_problem
 from closecall.app.pages.state import state
 from closecall.app.pages.wanted import ask_for_name_first
 from closecall.app.projects.roles import SOMEBODY
+from closecall.app.sessions.reset import replacement_of
 from closecall.app.sessions.workspace import current
 from closecall.core.errors import InputError
 from closecall.storage.errors import StorageError
@@ -36,11 +37,27 @@ def opened() -> tuple[OpenProject, LabelingSession] | None:
     try:
         project = chosen_project()
         _leave_others(project)
-        return project, chosen_session(project)
+        session = chosen_session(project)
+        _tell_of_reset(project, session)
     except (InputError, StorageError) as error:
         show_problem(error, waits=True)
         st.page_link("start.py", label="Back to the projects")
         return None
+    return project, session
+
+
+def _tell_of_reset(project: OpenProject, session: LabelingSession) -> None:
+    """If the session's question was reset, say so, and show the button that leads to the new question."""
+    fresh = replacement_of(project, session.concept.record) if session.concept.is_replaced else None
+    if fresh is None:
+        return
+
+    def go_on() -> None:
+        open_session(project, project.session_of(person_at(project), None, fresh.id))
+
+    with st.container(key="reset", horizontal=True, vertical_alignment="center"):
+        st.caption("This question was reset. This page is about the old one.")
+        st.button("Go to the new question", on_click=go_on, type="tertiary")
 
 
 def _leave_others(project: OpenProject) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
@@ -11,6 +11,7 @@ from closecall.app.pages.browser import browser_at_page
 from closecall.app.pages.http import session_address
 from closecall.app.pages.person import name_at_page
 from closecall.app.pages.state import state
+from closecall.app.pages.wanted import VISITED
 
 if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
@@ -40,7 +41,10 @@ def end_run() -> None:
     Also let the browser watch whether the tab is closed, and keep its id. Call this after the page has run.
     """
     now, before = state[NOW], state.get(BEFORE)
-    about: dict[str, str | None] = {"address": None, "key": "", "left": None, "browser": browser_at_page()}
+    # The card on the Label page hears of changes by itself.
+    follows = state.get(VISITED) != ""
+    about: dict[str, Any] = {"address": None, "key": "", "left": None, "follows": follows}
+    about["browser"] = browser_at_page()
     if before is not None and (now is None or now[1].id != before[1].id):
         project, session = before
         project.close_page(session)

@@ -29,15 +29,21 @@ def start_afresh(project: OpenProject, concept: ConceptRecord, *, by: Person = O
     """
     by.require_owner("reset a question")
     concept = peoples_concept(project, concept)
-    offered = project.concepts()
-    if all(other.id != concept.id for other in offered):
-        later = [other for other in offered if other.question == concept.question and other.id > concept.id]
-        if later:
-            return max(later, key=lambda other: other.id)
+    if (later := replacement_of(project, concept)) is not None:
+        return later
     name = _next_name(project, concept.name)
     fresh = copy_concept(project.concept_store, concept, name, in_its_place=True)
     project.live_concept(concept.id).refresh()
     return fresh
+
+
+def replacement_of(project: OpenProject, concept: ConceptRecord) -> ConceptRecord | None:
+    """Return the newest concept that has replaced `concept`, or None if there is none."""
+    offered = project.concepts()
+    if any(other.id == concept.id for other in offered):
+        return None
+    later = [other for other in offered if other.question == concept.question and other.id > concept.id]
+    return max(later, key=lambda other: other.id, default=None)
 
 
 def _next_name(project: OpenProject, name: str) -> str:

@@ -14,6 +14,7 @@ from tests.browser.kills import LONGEST_RETURN_MS
 from tests.browser.labeling import Labeling
 from tests.browser.served import Server
 from tests.browser.sitting import truth_of
+from tests.scale import thorough
 
 FASTEST = "6"
 """The slider's last step: twenty answers a second."""
@@ -291,3 +292,25 @@ def test_starting_afresh_asks_first_and_keeps_everything(server: Server, labelin
     expect(other.page.locator(".counts .yes b")).to_have_text("1")
     expect(said).to_be_empty()
     assert sessions(server)[session_of(other.page)][1] == sessions(server)[fresh][1]
+
+
+@pytest.mark.parametrize("path", ["progress", *map(thorough, ("review", "people", "compare", "similar"))])
+def test_other_pages_say_that_their_question_was_reset(server: Server, labeling: Labeling, path: str) -> None:
+    """At once, with a button that leads to the new one."""
+    labeling.press("y")
+    page, old = labeling.page, labeling.session
+    other = page.context.new_page()
+    other.goto(f"{server.url}/{path}?project=digits&session={old}")
+    expect(other.locator(".card")).to_be_visible(timeout=60_000)
+    said = other.get_by_text("This question was reset.")
+    expect(said).to_have_count(0)
+    page.bring_to_front()
+    page.get_by_role("button", name="Demo").click()
+    page.get_by_role("button", name="Reset for the next audience…").press("Enter")
+    choose(page, "Reset", exact=True)
+    labeling.wait()
+    other.bring_to_front()
+    expect(said).to_be_visible(timeout=30_000)
+    other.get_by_role("button", name="Go to the new question").click()
+    expect(said).to_have_count(0)
+    assert sessions(server)[session_of(other)][1] == sessions(server)[labeling.session][1]

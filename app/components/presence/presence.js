@@ -1,8 +1,10 @@
 // Tells the server that a tab is closed. Its items are then free for other sessions, and the next tab resumes its session.
-// Tabs also tell each other: if a person signs out in one tab, the others are loaded again, and ask to sign in, too.
+// Tabs also tell each other: if a person signs out in one tab, the others are loaded again, and ask to sign in, too. On a
+// page whose card does not listen to events, the page runs again when a question has changed, such as by a reset.
 // A cookie with the browser's id tells the server that tabs without a name belong to one person.
 
 import { mounting } from "../shared/mount.js";
+import { Tidings } from "../shared/tidings.js";
 import { followVisits } from "./visits.js";
 
 /** @import { Component, PresenceData } from "../types" */
@@ -16,6 +18,9 @@ const AFTER = 1000; // milliseconds within which the request of the closed tab a
 class Presence {
   #abort = new AbortController();
   #tabs = new BroadcastChannel(TABS);
+  #tidings = new Tidings((kind) => {
+    if (kind === "concept") this.#runAgain();
+  });
   /** @type {Component<PresenceData> | null} */
   #component = null;
 
@@ -29,12 +34,15 @@ class Presence {
   /** @param {Component<PresenceData>} component */
   update(component) {
     this.#component = component;
-    keep(component.data.browser);
-    if (component.data.left) this.#tabs.postMessage(component.data.left);
+    const { address, key, follows, left, browser } = component.data;
+    keep(browser);
+    this.#tidings.listen(address && follows ? { address, key } : null);
+    if (left) this.#tabs.postMessage(left);
   }
 
   close() {
     this.#abort.abort();
+    this.#tidings.close();
     this.#tabs.close();
   }
 
@@ -56,7 +64,11 @@ class Presence {
   #heard(said) {
     if (said === SIGNED_OUT) location.reload();
     if (said !== this.#component?.data.address) return;
-    setTimeout(() => this.#component?.setStateValue("again", Date.now()), AFTER);
+    setTimeout(() => this.#runAgain(), AFTER);
+  }
+
+  #runAgain() {
+    this.#component?.setStateValue("again", Date.now());
   }
 }
 

@@ -3,12 +3,14 @@
 
 /** @import { Http } from "../types" */
 
+/** @typedef {Pick<Http, "address" | "key">} Place a session's address, and the key with which the page uses it */
+
 const PAUSES = [1000, 5000, 30_000]; // milliseconds before the next try
 
 export class Tidings {
   /** @type {(kind: string) => void} */
   #hear;
-  /** @type {Http | null} */
+  /** @type {Place | null} */
   #http = null;
   /** @type {AbortController | null} */
   #listening = null;
@@ -29,7 +31,7 @@ export class Tidings {
   /**
    * Listen at the address of a payload; without one, stop listening.
    *
-   * @param {Http | null | undefined} http
+   * @param {Place | null | undefined} http
    */
   listen(http) {
     const isNew = http?.address !== this.#http?.address;
@@ -58,7 +60,7 @@ export class Tidings {
   async #open() {
     const listening = new AbortController();
     this.#listening = listening;
-    const { address, key } = /** @type {Http} */ (this.#http);
+    const { address, key } = /** @type {Place} */ (this.#http);
     try {
       const place = new URL(address.replace(/\/sessions\/.*/, "/events"), document.baseURI);
       const headers = { "X-Closecall-Page": key };
