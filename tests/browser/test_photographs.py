@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -346,26 +347,59 @@ def covered(page: Page) -> list[str]:
     }""")
 
 
+LONG_QUESTION = (
+    "Is there {} somewhere in the picture, whole or in part, near or far, and neither painted nor printed?"
+)
+
+GUIDELINE = "Reflections count, shadows don't; if in doubt, look closer, and then say no rather than yes."
+
+
+def ask_with_examples(labeling: Labeling, question: str, examples: list[Path]) -> None:
+    """In the settings, as an owner does it; then the question in view has these examples above the image."""
+    page = labeling.page
+    page.get_by_role("button", name="Settings").click()
+    page.get_by_label("Another question about these items").fill(question)
+    page.get_by_label("Guideline (optional)").fill(GUIDELINE)
+    page.get_by_role("button", name="Add and label").click()
+    expect(page.locator(".question")).to_have_text(question)
+    labeling.wait()
+    page.get_by_role("button", name="Settings").click()
+    panel = page.get_by_test_id("stPopoverBody")
+    panel.get_by_test_id("stFileUploader").locator("input").set_input_files(examples)
+    expect(panel.get_by_role("button", name=re.compile("^Remove"))).to_have_count(len(examples))
+    expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
+    panel.get_by_role("button", name="Add examples").click()
+    expect(page.locator(".examples img")).to_have_count(len(examples), timeout=30_000)
+
+
 @pytest.mark.parametrize("size", [20, 60])
 def test_no_image_of_the_grid_covers_a_button(
     whole_album: Photographs, context: BrowserContext, size: int
 ) -> None:
-    """However long the question is and whatever examples are above the grid; all controls are in view."""
+    """With a long question, its guideline and example images above the grid; all controls are in view."""
     page = context.new_page()
+    labeling = Labeling(page, f"{whole_album.url}/?project={whole_album.key}&session=new")
+    images = sorted((whole_album.data.parent / "images").glob("*-0.png"))
+    question = LONG_QUESTION.format(f"a flock of {size} birds")
+    ask_with_examples(labeling, question, [path for path in images if not path.name.startswith("print")][:3])
+    where = f"project={whole_album.key}&session={labeling.session}&grid={size}"
     resize(page, 1280, 720)
-    grid = Gridding(page, f"{whole_album.url}/?project={whole_album.key}&session=new&grid={size}")
-    page.evaluate("""() => {
-        const root = document.querySelector('[data-testid=stBidiComponentIsolated]').shadowRoot;
-        root.querySelector('.question').textContent = 'Is there something that ' + 'is long, and '.repeat(14);
-        root.querySelector('.card').dataset.lead = 'true';
-        root.querySelector('.lead').hidden = false;
-        root.querySelector('.guideline').hidden = false;
-        root.querySelector('.guideline').textContent = 'Whatever it is';
-    }""")
+    grid = Gridding(page, f"{whole_album.url}/?{where}")
+    expect(page.locator(".question")).to_have_text(question)
     for height in (720, 600):
         resize(page, 1280, height)
+        example = page.locator(".examples img").first
+        expect(example).to_be_in_viewport()
+        assert example.evaluate("image => image.naturalWidth") > 0
+        expect(page.locator(".guideline")).to_be_visible()
+        assert (
+            page.locator(".question").evaluate(
+                "one => one.clientHeight / parseInt(getComputedStyle(one).lineHeight)"
+            )
+            >= 2
+        )
         assert covered(page) == []
         box = page.locator("[data-send]").bounding_box()
         assert box
         assert box["y"] + box["height"] <= height
-    assert grid.items
+    assert len(grid.items) == size

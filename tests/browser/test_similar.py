@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
+from closecall.app.projects.roles import SOMEBODY
 from closecall.core.pool.pool import Pool
+from closecall.storage import Concepts, Database, LabelLog
 from tests.browser.alike import PATIENCE, Alike
 from tests.browser.conftest import n_items
 from tests.browser.labeling import Labeling
@@ -351,15 +353,23 @@ def test_what_was_refused_is_forgotten_with_the_next_file(
 @pytest.mark.thorough
 @pytest.mark.parametrize("width", [1000, thorough(1200), 1319, thorough(1440)])
 def test_nothing_in_the_margin_is_cut_or_runs_over(server: Server, browser: Browser, width: int) -> None:
-    """Whatever the width; and each count has the colour of its answer."""
+    """Whatever the width, with and without answers there; each count has the colour of its answer."""
     made = browser.new_context(viewport={"width": width, "height": 900})
     page = made.new_page()
-    alike(server, page, f"&like={first_of(server, '5')}").wait()
-    right = page.evaluate("innerWidth") - 32
-    for part in page.locator(".notes dt > span, .notes .heading, .way > span").all():
-        box = part.bounding_box()
-        assert box
-        assert box["x"] + box["width"] <= right + 0.5
+    with Database.open(server.database) as database:  # without a class that means yes, answers are counted
+        concept = Concepts(database).create(f"pretty at {width}", f"Is it pretty at {width} pixels?")
+        unanswered = LabelLog(database).start_session(concept.id, SOMEBODY, "margin-index")
+    for session, found in [("new", r"\d+ of 24"), (unanswered.id, "none answered")]:
+        like = f"session={session}&like={first_of(server, '5')}"
+        Alike(page, f"{server.url}/similar?project={server.key}&{like}").wait()
+        value = page.locator(".metrics li:visible b")
+        expect(value).to_have_text(re.compile(found))
+        right = page.evaluate("innerWidth") - 32
+        assert value.evaluate("value => value.scrollWidth <= value.clientWidth")
+        for part in page.locator(".notes dt > span, .notes .heading, .way > span, .metrics b:visible").all():
+            box = part.bounding_box()
+            assert box
+            assert box["x"] + box["width"] <= right + 0.5
     assert len({box["height"] for way in page.locator(".way").all() if (box := way.bounding_box())}) == 1
     colours = page.locator(".counts :is(.no, .yes, .skip) .glyph").evaluate_all(
         "glyphs => glyphs.map((glyph) => getComputedStyle(glyph).color)"
