@@ -28,6 +28,7 @@ from closecall.app.pages.plain import is_wanted as plain_is_wanted
 from closecall.app.pages.plain import offer_plain, show_plain
 from closecall.app.pages.problems import show_or_keep, show_problem
 from closecall.app.pages.state import state
+from closecall.app.pages.toolbar import fold_on_phones
 from closecall.app.runtime import kernels
 from closecall.app.sessions.classes import ClassSession
 from closecall.app.sessions.grid import BatchSession
@@ -58,7 +59,7 @@ def main() -> None:
         st.page_link("start.py", label="Back to the projects")
         return
     with st.container(key="toolbar", horizontal=True, vertical_alignment="center"):
-        fold_on_phones(session, view)
+        fold_on_phones(f"{key_of(view)}-{session.id}")
         if not isinstance(view, ClassSession):
             pick_concept(project, session)
         if not (is_one_at_a_time(session) or plain_is_wanted()):
@@ -86,18 +87,6 @@ def main() -> None:
                 offer_plain()
 
 
-def fold_on_phones(session: LabelingSession, view: View) -> None:
-    """Show the button that opens the toolbar on phones, where it is folded up at the lower edge.
-
-    When the view or the session changes, the button is drawn again, which folds up the toolbar.
-    """
-    with st.container(key="tools"):
-        st.html(
-            f'<details id="tools-{key_of(view)}-{session.id}"><summary>'
-            '<span class="m-shut">Tools</span><span class="m-open">Close</span></summary></details>'
-        )
-
-
 def pick_strategy(project: OpenProject, session: LabelingSession) -> None:
     """Show the picker of strategies, with a line about each. The strategy that fits the phase comes first."""
     labels = all_labels()
@@ -114,7 +103,9 @@ def pick_strategy(project: OpenProject, session: LabelingSession) -> None:
         session.set_strategy(state["strategy"])
 
     shown = state["strategy"] = name_of(session.strategy)
-    with st.popover(f"Strategy: {labels.get(shown, shown)}", key="strategy-picker", width=304):
+    # The page runs when the panel is opened: since it ran last, answers may have led to another phase.
+    label = f"Strategy: {labels.get(shown, shown)}"
+    with st.popover(label, key="strategy-picker", width=304, on_change="rerun"):
         st.radio(
             "Query strategy",
             names,

@@ -13,6 +13,7 @@ from closecall.app.pages.chosen import opened, person_at, pick_concept, put_into
 from closecall.app.pages.fragment import fragment
 from closecall.app.pages.http import way_of
 from closecall.app.pages.problems import show_or_keep, show_problem
+from closecall.app.pages.toolbar import fold_on_phones
 from closecall.app.sessions.review_query import zone_named
 from closecall.core.errors import InputError
 from closecall.storage.errors import StorageError
@@ -34,6 +35,8 @@ def main() -> None:
     with st.container(key="toolbar", horizontal=True, vertical_alignment="center"):
         pick_concept(project, session, archived=True)
         view = pick_view() if is_owner else "people"
+        if view == "decide":
+            fold_on_phones(f"decide-{session.id}")
     with st.container(key="card" if view == "decide" else "team"):
         if view == "decide":
             show_decisions(project, session)

@@ -9,6 +9,7 @@ from closecall.core.pool.pool import Pool
 from tests.browser.labeling import Labeling
 from tests.browser.served import Server
 from tests.browser.test_accessibility import grave_findings
+from tests.browser.test_compare import check_curves_inside
 
 
 @pytest.fixture
@@ -68,6 +69,8 @@ def test_who_labels_is_told_in_the_end(server: Server, page: Page) -> None:
     assert named == {"Margin index", "Random"}
     expect(page.locator(".verdict .title")).not_to_be_empty()
     assert page.locator(".verdict .chosen img").count() >= 10
+    check_curves_inside(page.locator(".verdict .curves"))
+    expect(page.get_by_role("button", name="Help")).to_be_visible()
     settle(page)
     assert grave_findings(page) == []
     page.get_by_role("button", name="Add these labels").click()

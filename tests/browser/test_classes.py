@@ -21,6 +21,7 @@ from tests.browser.double_click import double_click
 from tests.browser.labeling import Labeling, resize
 from tests.browser.served import Server
 from tests.browser.test_accessibility import SCREENS, grave_findings, tab_to
+from tests.browser.test_help import check_help_card
 from tests.scale import thorough
 
 QUESTION = {digit: f"Is this a {digit}?" for digit in "731"}
@@ -398,3 +399,9 @@ def test_there_is_no_serious_finding(server: Server, browser: Browser, screen: s
         labeling.page.wait_for_timeout(500)
         assert grave_findings(labeling.page) == []
         made.close()
+
+
+def test_the_help_card_names_the_classes(server: Server, classes: Labeling) -> None:
+    """And their keys."""
+    check_help_card(classes.page, "Keys", ["Choose the class of the item in view", "33", "0Nnone"])
+    assert server.answers(classes.session) == []

@@ -13,7 +13,7 @@ from closecall.app.display.strategy_labels import label_of
 from closecall.app.projects.roles import SOMEBODY
 from closecall.storage import Archive, Concepts, Database, LabelLog
 from tests.browser.conftest import n_items
-from tests.browser.labeling import Labeling
+from tests.browser.labeling import Labeling, resize
 from tests.browser.served import Server
 from tests.scale import thorough
 
@@ -194,6 +194,64 @@ def test_the_names_at_the_curves_fit(racing: Racing, width: int) -> None:
     assert max(box["x"] + box["width"] for box in labels) <= chart["x"] + chart["width"]
     assert chart["height"] <= 900
     racing.page.set_viewport_size(before)
+
+
+PLOT = """(svg) => {
+    const box = (one) => one.getBoundingClientRect();
+    const levels = [...svg.querySelectorAll('.level')].map(box);
+    return {
+        curves: [...svg.querySelectorAll('.curve')].map(box),
+        left: Math.min(...levels.map(({ left }) => left)),
+        right: Math.max(...levels.map(({ right }) => right)),
+        top: Math.min(...levels.map(({ top }) => top)),
+        bottom: Math.max(...levels.map(({ bottom }) => bottom)),
+        isClipped: svg.querySelector('[clip-path]') !== null,
+    };
+}"""
+"""Where the curves of a chart are, without their strokes, and between which lines they should be."""
+
+
+def check_curves_inside(chart: Locator) -> None:
+    """All curves are whole, and between the first and the last line of the plot."""
+    plot = chart.evaluate(PLOT)
+    assert plot["curves"]
+    assert not plot["isClipped"]
+    for curve in plot["curves"]:
+        assert plot["left"] - 1 <= curve["left"] <= curve["right"] <= plot["right"] + 1, plot
+        assert plot["top"] - 1 <= curve["top"] <= curve["bottom"] <= plot["bottom"] + 1, plot
+
+
+def test_no_curve_leaves_its_plot(racing: Racing) -> None:
+    """Whether it is drawn against labels or seconds."""
+    racing.page.keyboard.press("Space")
+    racing.wait(12)
+    racing.pause()
+    check_curves_inside(racing.page.locator(".curves"))
+    racing.page.get_by_role("button", name="seconds spent").click()
+    expect(racing.page.locator(".curves")).to_contain_text("seconds spent: 1.5 s per label")
+    check_curves_inside(racing.page.locator(".curves"))
+
+
+@pytest.mark.parametrize("view", ["hyperplane", thorough("race")])
+def test_the_margin_is_explained_here_too(server: Server, labeled: Labeling, view: str) -> None:
+    """In a sentence under the mouse, whole and over everything else."""
+    page = open_compare(server, labeled, view)
+    hint = page.locator(".hint")
+    for width in (1440, 1280):
+        resize(page, width, 900)
+        page.mouse.move(0, 0)
+        expect(hint).to_be_hidden()
+        page.locator(".term").hover()
+        expect(hint).to_be_visible()
+        expect(hint).to_have_text(re.compile("near 0, the classifier can hardly decide"))
+        box = hint.bounding_box()
+        assert box
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= width
+        for share in (0.1, 0.9):
+            hit = [box["x"] + share * box["width"], box["y"] + share * box["height"]]
+            assert hint.evaluate("(it, [x, y]) => it.getRootNode().elementFromPoint(x, y) === it", hit)
+    resize(page, 1440, 900)
 
 
 @pytest.mark.thorough

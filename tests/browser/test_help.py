@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import BrowserContext, Locator, expect
+from playwright.sync_api import BrowserContext, Locator, Page, expect
 
+from closecall.app.projects.roles import SOMEBODY
 from closecall.core.selection.registry import STRATEGIES
+from closecall.storage import Archive, Concepts, Database, LabelLog
 from tests.browser.labeling import Labeling, resize
 from tests.browser.many import Gridding
 from tests.browser.served import Server
+from tests.browser.test_blind import settle
 from tests.scale import thorough
 
 HINT = "near 0, the classifier can hardly decide"
@@ -49,6 +52,53 @@ def test_the_grid_has_a_help_card_too(server: Server, context: BrowserContext) -
     expect(help_card(grid)).to_have_count(0)
     grid.press("m")
     assert grid.marks == ["unsure"] + [""] * 11
+
+
+HELP = {
+    "review": ("/review?", "Keys", ["correct mistakes", "show the item’s history"]),
+    "similar": ("/similar?like=yes", "Keys", ["the same answer", "select all, or none"]),
+    "race": ("/compare?view=race", "Keys", ["how fast the classifiers learn", "one round"]),
+    "hyperplane": ("/compare?view=hyperplane", "Help", ["for the same hyperplane"]),
+    "progress": ("/progress?", "Help", ["when you may stop"]),
+    "people": ("/people?", "Help", ["how far they agree"]),
+}
+"""Address, title and words of the help card, by page."""
+
+BUSY = (*"ynsmual+0", "ArrowRight", "ArrowDown")
+"""Keys that do something on one page or another."""
+
+
+def check_help_card(page: Page, title: str, words: list[str]) -> None:
+    """The card has these words; "?", Escape and its button close it. While it is open, no key acts."""
+    dialog, seen = page.get_by_role("dialog", name=title), page.locator(".title, .question")
+    before = page.url, seen.inner_text()
+    for close in ("Escape", "?", "Enter"):  # the last on "Close"
+        page.keyboard.press("?")
+        for part in words:
+            expect(dialog).to_contain_text(part)
+        for key in BUSY:
+            page.keyboard.press(key)
+        expect(dialog).to_be_visible()
+        page.keyboard.press(close)
+        expect(dialog).to_have_count(0)
+    page.get_by_role("button", name=title).click()
+    dialog.get_by_role("button", name="Close").click()
+    expect(dialog).to_have_count(0)
+    assert (page.url, seen.inner_text()) == before
+
+
+@pytest.mark.parametrize("name", [thorough(one) if one in ("people", "hyperplane") else one for one in HELP])
+def test_each_page_has_a_help_card(server: Server, labeling: Labeling, name: str) -> None:
+    """With a sentence and the page's keys, if it has any; while it is open, no key does anything else."""
+    labeling.press("y")
+    labeling.press("n")
+    page, (path, title, words) = labeling.page, HELP[name]
+    given = server.answers(labeling.session)
+    page.goto(f"{server.url}{path}&project=digits&session={labeling.session}".replace("?&", "?"))
+    expect(page.locator(".card[data-state=shown]")).to_be_visible(timeout=60_000)
+    settle(page)
+    check_help_card(page, title, words)
+    assert server.answers(labeling.session) == given
 
 
 def test_figures_are_large_for_an_audience_and_stay_so(server: Server, labeling: Labeling) -> None:
@@ -98,16 +148,31 @@ def test_the_margin_is_explained_in_a_sentence(labeling: Labeling, how: str) -> 
     assert box["x"] + box["width"] <= window["width"]
 
 
-def test_each_strategy_is_explained_and_the_fitting_one_is_first(labeling: Labeling) -> None:
-    """The margin index; but with many no answers and hardly a yes, what finds further positives."""
-    page = labeling.page
-    opener, panel = page.get_by_role("button", name="Strategy:"), page.get_by_test_id("stPopoverBody")
+def test_each_strategy_is_explained_and_the_fitting_one_is_first(
+    server: Server, context: BrowserContext
+) -> None:
+    """The margin index; with many no answers, one that finds more positives. The page is not reloaded."""
+    with Database.open(server.database) as database:
+        concept = Concepts(database).create("rare", "Is it something rare?")
+        session = LabelLog(database).start_session(concept.id, SOMEBODY, "margin-index")
+    labeling = Labeling(context.new_page(), f"{server.url}/?project=digits&session={session.id}")
+    page, panel = labeling.page, labeling.page.get_by_test_id("stPopoverBody")
+    first = panel.locator("label:has(input)").first
+    opener = page.get_by_role("button", name="Strategy:")
     opener.click()
     for strategy in STRATEGIES.values():
         expect(panel.get_by_text(strategy.about, exact=True)).to_have_count(1)
-    expect(panel.locator("label:has(input)").first).to_contain_text("fits now")
+    expect(first).to_contain_text("Margin index · fits now")
     page.keyboard.press("Escape")
     expect(panel).to_have_count(0)
-    labeling.pick_strategy("Random")
-    labeling.press("y")
-    expect(labeling.page.locator(".thumb")).to_have_count(1)
+    for key in "ynnn":
+        labeling.press(key)
+    opener.click()
+    expect(first).to_contain_text("Likely positive · fits now")
+    before = labeling.selection
+    first.click()
+    expect(panel).to_have_count(0)
+    expect(page.get_by_role("button", name="Strategy: Likely positive")).to_be_visible()
+    expect(labeling.card).not_to_have_attribute("data-painted-selection", before, timeout=30_000)
+    with Database.open(server.database) as database:
+        Archive(database).add(concept.id)

@@ -9,6 +9,7 @@ from closecall.core.pool.pool import Pool
 from tests.browser.labeling import Labeling
 from tests.browser.mapped import Mapped, make_map
 from tests.browser.served import Server, make_demo, move_beside
+from tests.browser.test_help import check_help_card
 
 
 @pytest.fixture(scope="module")
@@ -93,3 +94,14 @@ def test_the_map_follows_the_answers_and_lists_what_a_lasso_encloses(
     expect(grid).to_have_attribute("data-painted", after or "", timeout=30_000)
     page.get_by_role("button", name="Leave lasso").click()
     expect(page.locator('.card[data-answerable="true"] .frame img')).to_be_visible(timeout=30_000)
+
+
+def test_the_map_has_a_help_card(server: Server, labeling: Labeling) -> None:
+    """With its keys, which don't move the map while the card is open."""
+    make_map(server.pool)
+    labeling.press("y")
+    labeling.press("n")
+    seen = Mapped(labeling.page, f"{server.url}/map?project={server.key}&session={labeling.session}")
+    painted = seen.painted()
+    check_help_card(labeling.page, "Keys", ["Similar items are near each other", "show the whole map"])
+    assert seen.painted() == painted

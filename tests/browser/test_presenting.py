@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.browser.labeling import Labeling, resize
-from tests.browser.served import Server
+from tests.browser.mapped import make_map
+from tests.browser.served import Server, make_demo, move_beside
 from tests.browser.test_compare import PATIENCE, open_compare
 from tests.browser.test_demo import choose, run_to_a_hyperplane
 from tests.browser.test_photographs import HEIGHTS, LEAST
@@ -22,6 +23,70 @@ SHOWN = [".question", ".frame", ".answer.no", ".answer.skip", ".answer.yes", ".u
 FIGURES = [".rows > div:nth-child(1) .value", ".rows > div:nth-child(2) .value", ".counts", ".chosen"]
 
 CONTROLS = [".full-scan", ".autopilot .run", ".autopilot .step", ".autopilot input"]
+
+HEADLINE, FIGURE, TEXT, SMALL = 34, 26, 20, 18
+"""Least font sizes in CSS pixels; the last is a fortieth of the height of a small projector's image."""
+
+BY_PAGE = {
+    "label": {".question": HEADLINE, ".value": FIGURE, ".answers .answer": 24, ".counts b": FIGURE},
+    "grid": {".question": HEADLINE, ".sending .tool, .send": TEXT, ".marked": SMALL},
+    "review": {
+        ".title": HEADLINE,
+        ".value": FIGURE,
+        ".row .name": 24,
+        ".score": TEXT,
+        ".choice": TEXT,
+        ".tab": TEXT,
+        ".by, .head span, .notes dt": SMALL,
+    },
+    "progress": {
+        ".title": HEADLINE,
+        ".value": FIGURE,
+        ".about, h2, .tab": TEXT,
+        ".plot text, .charthead .aside, figcaption, .notes dt, .notes small, .audited": SMALL,
+    },
+    "map": {
+        ".title": HEADLINE,
+        ".value": FIGURE,
+        ".about, .tool": TEXT,
+        ".hints, .legend, .notes dt": SMALL,
+    },
+    "similar": {
+        ".title": HEADLINE,
+        ".value": FIGURE,
+        ".sending .answer": 24,
+        ".selected, .metrics li": TEXT,
+        ".how, .way, .like .name, .tile .rank, .tile .angle, .among .heading, .notes dt": SMALL,
+    },
+    "people": {
+        ".title": HEADLINE,
+        ".value": FIGURE,
+        ".about, tbody": TEXT,
+        "thead th, .pace, .explained": SMALL,
+    },
+    "hyperplane": {
+        ".title": HEADLINE,
+        ".about, .line b": TEXT,
+        ".line small, .ticks, .head > span, .hints li": SMALL,
+    },
+    "race": {
+        ".title": HEADLINE,
+        ".curves text, .line b, .tab": TEXT,
+        ".ticks, .head > span, .measure": SMALL,
+    },
+}
+"""Least font sizes of the texts that the back row must read, by page and selector."""
+
+TOOLBAR = ".st-key-toolbar, .st-key-reviewed, .st-key-searching, .st-key-comparing"
+
+SIZES = """(selector) => {
+    const hosts = [...document.querySelectorAll('[data-testid=stBidiComponentIsolated]')];
+    const roots = [document, ...hosts.map((host) => host.shadowRoot)];
+    return roots.flatMap((root) => [...root.querySelectorAll(selector)])
+        .filter((one) => one.checkVisibility() && (one.textContent.trim() || one.value))
+        .map((one) => parseFloat(getComputedStyle(one).fontSize));
+}"""
+"""Font sizes of all visible texts that match a selector."""
 
 PLACES = """(parts) => {
     const root = document.querySelector('[data-testid=stBidiComponentIsolated]').shadowRoot;
@@ -160,6 +225,53 @@ def test_headings_and_names_of_a_comparison_are_apart(
         page.get_by_role("button", name="first picks").click()
         expect(page.locator(".line .firsts img").first).to_be_visible()
         check_words_apart(page, "first picks")
+
+
+ADDRESSES = {
+    "label": "/?",
+    "grid": "/?grid=20",
+    "similar": "/similar?like=yes",
+    "hyperplane": "/compare?view=hyperplane",
+    "race": "/compare?view=race",
+}
+
+
+@pytest.fixture(scope="module")
+def mapped(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Server:
+    """A project of its own, with a map."""
+    folder = tmp_path_factory.mktemp("presented")
+    make_demo(folder, server)
+    made = move_beside(folder / server.key, "presented", server)
+    make_map(made.pool)
+    return made
+
+
+@pytest.mark.parametrize(
+    "name", [one if one in ("label", "review", "map", "similar") else thorough(one) for one in BY_PAGE]
+)
+def test_the_back_row_can_read_it(mapped: Server, context: BrowserContext, name: str) -> None:
+    """On every page that a presenter may show, with the toolbar and the names of the pages."""
+    where = f"project={mapped.key}&session=new&size=large"
+    labeling = Labeling(context.new_page(), f"{mapped.url}/?{where}")
+    for key in "ynynn":
+        labeling.press(key)
+    page = labeling.page
+    path = ADDRESSES.get(name, f"/{name}?")
+    page.goto(f"{mapped.url}{path}&project={mapped.key}&session={labeling.session}".replace("?&", "?"))
+    expect(page.locator(".card:is([data-state=shown], .map)")).to_be_visible(timeout=PATIENCE)
+    if name == "map":
+        expect(page.locator(".map")).to_have_attribute("data-hyperplane", "true", timeout=PATIENCE)
+    for width, height in SCREENS:
+        resize(page, width, height)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (width, height)
+        for selector, least in BY_PAGE[name].items():
+            sizes = page.evaluate(SIZES, selector)
+            assert sizes, selector
+            assert min(sizes) >= least, f"{selector} at {width}×{height}: {sizes}"
+        outside = f":is({TOOLBAR}) :is(p, input), [data-testid=stTopNavLink] :is(p, span)"
+        sizes = page.evaluate(SIZES, outside)
+        assert sizes
+        assert min(sizes) >= SMALL, f"toolbar at {width}×{height}: {sizes}"
 
 
 def check_words_apart(page: Page, where: str) -> None:

@@ -86,7 +86,7 @@ test("yes and no have a letter and an arrow, in either case; other keys answer n
 test("the help card names each key that answers", () => {
   const choices = new Choices(null);
   const named = choices.keys({ has_groups: true }).flatMap(([keys]) => keys);
-  for (const key of ["Y", "→", "N", "←", "S", "↓", "M", "↑", "U", "Z", "?", "⇧N"])
+  for (const key of ["Y", "→", "N", "←", "S", "↓", "M", "↑", "U", "Z", "⇧N"])
     assert.ok(named.includes(key), key);
   assert.ok(!choices.keys({ has_groups: false }).some(([keys]) => keys.includes("⇧N")));
 });

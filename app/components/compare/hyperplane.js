@@ -3,7 +3,8 @@
 
 import { element, glyph, part, say, treeOf } from "../shared/dom.js";
 import { whole } from "../shared/figures.js";
-import { watchPickers } from "../shared/keys.js";
+import { Help } from "../shared/help.js";
+import { takeKeys, watchPickers } from "../shared/keys.js";
 import { mounting } from "../shared/mount.js";
 import { BoxPlot, LogAxis, milliseconds, percentage, placed, plain, powerOfTen, stretched } from "./axis.js";
 
@@ -14,6 +15,9 @@ const POLL = 700; // milliseconds between requests while something is being meas
 // scan's line is less than `apart` per cent away, the label is on the side away from the line, if there is room.
 const ROOM = { until: 62, apart: 20 };
 const ALIKE = 1.1; // times that differ by a smaller factor are shown as equal
+
+const ABOUT =
+  "Each strategy chooses one item for the same hyperplane: how long that takes, and how near the item is.";
 
 class Comparison {
   /**
@@ -38,6 +42,8 @@ class Comparison {
     this.beat = 0;
     this.abort = new AbortController();
     watchPickers(this.abort.signal);
+    takeKeys(this);
+    new Help(this.card, () => ({ about: ABOUT })).listen(this, this.abort.signal);
     this.again.addEventListener("click", () => this.component.setTriggerValue("again", true));
   }
 

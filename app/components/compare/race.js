@@ -3,6 +3,7 @@
 
 import { around, element, glyph, part, partsOf, say, targetOf } from "../shared/dom.js";
 import { fixed, whole } from "../shared/figures.js";
+import { Help } from "../shared/help.js";
 import { hasKeys, isField, isShortcut, takeKeys, watchPickers } from "../shared/keys.js";
 import { mounting } from "../shared/mount.js";
 import { BoxPlot, LogAxis, milliseconds, plain, powerOfTen } from "./axis.js";
@@ -17,6 +18,14 @@ const PREPARING = 700; // between requests while indexes are built
 const BETWEEN = 3000; // pause between two runs
 const PICTURES = 330; // least time between two rounds whose picks are shown
 const PATIENCE = 2000; // wait for a command to take effect, and before a retry if the server doesn't answer
+
+const ABOUT =
+  "Each strategy chooses labels for a classifier of its own; the curves show how fast the classifiers learn.";
+/** @type {[string[], string][]} */
+const KEYS = [
+  [["Space"], "start, pause or repeat the race"],
+  [["→"], "one round"],
+];
 
 class RacePage {
   /**
@@ -59,6 +68,7 @@ class RacePage {
     /** @type {number | null} */
     this.pace = null; // rounds per second
     this.wasOver = this.isRepeating = this.isAsking = this.isDrawing = this.isClosed = false;
+    this.help = new Help(this.card, () => ({ about: ABOUT, keys: KEYS }));
     this.abort = new AbortController();
     this.listen();
     this.observer = new ResizeObserver(() => this.draw());
@@ -132,7 +142,7 @@ class RacePage {
   /** @param {KeyboardEvent} event */
   pressed(event) {
     if (!hasKeys(this) || event.repeat || event.defaultPrevented || isField(event)) return;
-    if (isShortcut(event) || !this.data.race) return;
+    if (isShortcut(event) || this.help.pressed(event) || !this.data.race) return;
     const isButtons = around(/** @type {Element} */ (event.composedPath()[0]), "button");
     if (event.key === " " && !isButtons) this.command(this.go.dataset.does);
     else if (event.key === "ArrowRight" && !this.step.disabled) this.command("step");

@@ -1,11 +1,15 @@
 // The result of a blind comparison. It doesn't change, so it is drawn once per payload.
 
 import { element, glyph, part, say } from "../shared/dom.js";
-import { watchPickers } from "../shared/keys.js";
+import { Help } from "../shared/help.js";
+import { takeKeys, watchPickers } from "../shared/keys.js";
 import { mounting } from "../shared/mount.js";
 import { Curves } from "./curves.js";
 
 /** @import { Component, Side, VerdictData } from "../types" */
+
+const ABOUT =
+  "Both strategies chose as many items for labeling; the curves show how well their classifiers do.";
 
 class Verdict {
   /**
@@ -15,6 +19,7 @@ class Verdict {
   constructor(root, component) {
     this.root = root;
     this.data = component.data;
+    this.card = part(root, ".card");
     this.title = part(root, ".title");
     this.about = part(root, ".about");
     /** @type {SVGElement} */
@@ -24,6 +29,8 @@ class Verdict {
     this.chart = null;
     this.abort = new AbortController();
     watchPickers(this.abort.signal);
+    takeKeys(this);
+    new Help(this.card, () => ({ about: ABOUT })).listen(this, this.abort.signal);
     this.observer = new ResizeObserver(() => this.draw());
     this.observer.observe(this.curves);
   }

@@ -41,6 +41,7 @@ const STEPS = {
 };
 /** @type {Record<string, number>} */
 const PAGES = { pageup: -1, pagedown: 1 };
+const ABOUT = "Mark the items, and then send all marks at once.";
 /** @type {[string[], string][]} */
 const KEYS = [
   [["←", "↑", "↓", "→"], "go to another item"],
@@ -57,7 +58,6 @@ const KEYS = [
   [["L"], "find similar items"],
   [["/"], "find items"],
   [["PgUp", "PgDn"], "turn the pages of a search"],
-  [["?"], "this card"],
 ];
 /** @type {[Word | null, string][]} */
 const COUNTED = [
@@ -116,7 +116,7 @@ class Grid {
     /** @type {number | null} */
     this.paintedAt = null;
     this.abort = new AbortController();
-    this.help = new Help(this.card, () => KEYS);
+    this.help = new Help(this.card, () => ({ about: ABOUT, keys: KEYS }));
     const enlarge = (/** @type {Element} */ tile) => this.enlarge(this.tiles.placeOf(tile));
     this.preview = new Preview(this.card, enlarge, this.abort.signal);
     this.observer = new ResizeObserver(() => this.fit());

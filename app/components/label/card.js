@@ -84,10 +84,10 @@ class Card {
       give: (answer) => this.give(answer),
     });
     this.zoom = new Zoom(this.frame);
-    this.help = new Help(this.card, () => [
-      ...(this.autopilot.isOn ? AUTOPILOT_KEYS : []),
-      ...this.choices.keys(this.data),
-    ]);
+    this.help = new Help(this.card, () => ({
+      about: this.choices.about,
+      keys: [...(this.autopilot.isOn ? AUTOPILOT_KEYS : []), ...this.choices.keys(this.data)],
+    }));
     /** @type {Map<string | null, string | undefined>} */
     this.pictures = new Map();
     takeKeys(this);

@@ -98,6 +98,14 @@ export class Choices {
     return this.#keys[key.toLowerCase()];
   }
 
+  /** Return a sentence about the card, for the help card. */
+  get about() {
+    const what = this.areClasses
+      ? "Choose the class of the item in view"
+      : "Answer the question about the item in view";
+    return `${what}; the next item follows at once.`;
+  }
+
   /**
    * Return all keys of the card, for the help card.
    *
@@ -116,7 +124,6 @@ export class Choices {
       [["⇧←", "⇧→"], "move a zoomed image"],
       [["PgUp", "PgDn"], "scroll a text"],
       [["/"], "find items by name"],
-      [["?"], "this card"],
     ]);
   }
 

@@ -4,6 +4,7 @@
 
 import { around, element, part, say } from "../shared/dom.js";
 import { ABSENT, Figure, fixed, whole } from "../shared/figures.js";
+import { Help } from "../shared/help.js";
 import { hasKeys, isField, isShortcut, takeKeys, watchPickers } from "../shared/keys.js";
 import { mounting } from "../shared/mount.js";
 import { openingOf } from "../shared/text.js";
@@ -35,6 +36,17 @@ const HISTORY = 60; // margins that are plotted
 
 /** @type {Record<string, [number, number]>} */
 const ARROWS = { ArrowLeft: [1, 0], ArrowRight: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
+
+const ABOUT = "Similar items are near each other; colours show on which side of the hyperplane they are.";
+/** @type {[string[], string][]} */
+const KEYS = [
+  [["←", "↑", "↓", "→"], "move the map, and look at the item in the middle"],
+  [["+", "−"], "zoom in or out"],
+  [["0"], "show the whole map"],
+  [["L"], "draw a lasso with the mouse; the Shift key does the same while it is held"],
+  [["↵"], "list the items in view; in the list, label them"],
+  [["Esc"], "close the list"],
+];
 
 class MapPage {
   /**
@@ -68,6 +80,7 @@ class MapPage {
       () => this.dropLasso(),
       (lasso) => this.component.setTriggerValue("lasso", lasso),
     );
+    this.help = new Help(this.card, () => ({ about: ABOUT, keys: KEYS }));
     this.view = new View(this.data);
     this.tiles = new Tiles(
       (spot) => this.load(spot),
@@ -470,6 +483,7 @@ class MapPage {
   /** @param {KeyboardEvent} event */
   pressed(event) {
     if (!hasKeys(this) || event.defaultPrevented || isField(event) || isShortcut(event)) return;
+    if (this.help.pressed(event)) return;
     const inner = /** @type {Element} */ (event.composedPath()[0]);
     const { key } = event;
     if (key === "Escape") this.escape();

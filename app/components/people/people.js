@@ -2,10 +2,13 @@
 
 import { element, part, say } from "../shared/dom.js";
 import { ABSENT, between, Figure, fixed, whole } from "../shared/figures.js";
-import { watchPickers } from "../shared/keys.js";
+import { Help } from "../shared/help.js";
+import { takeKeys, watchPickers } from "../shared/keys.js";
 import { mounting } from "../shared/mount.js";
 
 /** @import { Component, PairRow, PeopleData, PersonRow } from "../types" */
+
+const ABOUT = "How much each person has labeled, and how far they agree.";
 
 class People {
   /** @param {ShadowRoot} root */
@@ -26,6 +29,8 @@ class People {
     this.contested = new Figure(rows, ["They disagree on"]);
     this.abort = new AbortController();
     watchPickers(this.abort.signal);
+    takeKeys(this);
+    new Help(this.card, () => ({ about: ABOUT })).listen(this, this.abort.signal);
   }
 
   close() {

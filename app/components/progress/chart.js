@@ -6,6 +6,7 @@ import { drawn, element, say } from "../shared/dom.js";
 
 /** @typedef {{ className: string, values: (number | null)[], label: string }} Line */
 /** @typedef {(value: number) => number} Place */
+/** @typedef {{ left: number, right: number, top: number, bottom: number, unit: number }} Edges of the plot, in pixels */
 
 /**
  * Lines over the same `xs`, null where values are unknown; `aside` is a note beside the title, and `summary` describes
@@ -21,6 +22,7 @@ import { drawn, element, say } from "../shared/dom.js";
  * @property {string} summary
  */
 
+const USUAL = 12; // font size in pixels; with a larger one, the following pixels are more
 const PAD = { left: 46, right: 58, top: 10, bottom: 24 };
 const APART = 15; // least distance between two labels at lines' ends, in pixels
 
@@ -70,18 +72,20 @@ export class Chart {
     if (!this.#drawing || !width) return;
     const { xs, lines, x, y, mark } = this.#drawing;
     const height = this.#height;
-    const across = (/** @type {number} */ value) =>
-      PAD.left + inside(x.at(value)) * (width - PAD.left - PAD.right);
-    const down = (/** @type {number} */ value) =>
-      PAD.top + (1 - inside(y.at(value))) * (height - PAD.top - PAD.bottom);
+    const unit = parseFloat(getComputedStyle(this.#figure).fontSize) / USUAL;
+    const [left, right] = [unit * PAD.left, width - unit * PAD.right];
+    const [top, bottom] = [unit * PAD.top, height - unit * PAD.bottom];
+    const edges = { left, right, top, bottom, unit };
+    const across = (/** @type {number} */ value) => left + inside(x.at(value)) * (right - left);
+    const down = (/** @type {number} */ value) => bottom - inside(y.at(value)) * (bottom - top);
     this.#figure.setAttribute("viewBox", `0 0 ${width} ${height}`);
     this.#figure.setAttribute("height", String(height));
     /** @type {SVGElement[]} */
-    const parts = y.ticks.map((tick) => ruled(tick, y, down(tick), width));
-    parts.push(...x.ticks.map((tick) => written("tick x", across(tick), height - 6, x.write(tick))));
-    if (mark) parts.push(...marked(mark, down(mark.value), width));
+    const parts = y.ticks.map((tick) => ruled(tick, y, down(tick), edges));
+    parts.push(...x.ticks.map((tick) => written("tick x", across(tick), height - 6 * unit, x.write(tick))));
+    if (mark) parts.push(...marked(mark, down(mark.value), edges));
     for (const line of lines) parts.push(...traced(line, xs, across, down));
-    parts.push(...ends(lines, xs, across, down));
+    parts.push(...ends(lines, xs, across, down, unit));
     this.#figure.replaceChildren(...parts);
   }
 }
@@ -99,21 +103,21 @@ function inside(place) {
  * @param {number} tick
  * @param {Scale} y
  * @param {number} at
- * @param {number} width
+ * @param {Edges} edges
  */
-function ruled(tick, y, at, width) {
-  const rule = drawn("line", { class: "gridline", x1: PAD.left, x2: width - PAD.right, y1: at, y2: at });
-  return drawn("g", {}, rule, written("tick y", PAD.left - 8, at + 4, y.write(tick)));
+function ruled(tick, y, at, { left, right, unit }) {
+  const rule = drawn("line", { class: "gridline", x1: left, x2: right, y1: at, y2: at });
+  return drawn("g", {}, rule, written("tick y", left - 8, at + 4 * unit, y.write(tick)));
 }
 
 /**
  * @param {{ text: string }} mark
  * @param {number} at
- * @param {number} width
+ * @param {Edges} edges
  */
-function marked({ text }, at, width) {
-  const rule = drawn("line", { class: "mark", x1: PAD.left, x2: width - PAD.right, y1: at, y2: at });
-  return [rule, written("tick", PAD.left + 2, at - 5, text)]; // the lines' labels are on the right
+function marked({ text }, at, { left, right }) {
+  const rule = drawn("line", { class: "mark", x1: left, x2: right, y1: at, y2: at });
+  return [rule, written("tick", left + 2, at - 5, text)]; // the lines' labels are on the right
 }
 
 /**
@@ -144,17 +148,18 @@ function traced({ className, values }, xs, across, down) {
  * @param {number[]} xs
  * @param {Place} across
  * @param {Place} down
+ * @param {number} unit
  */
-function ends(lines, xs, across, down) {
+function ends(lines, xs, across, down, unit) {
   const places = lines.flatMap(({ className, values, label }) => {
     const last = values.findLastIndex((value) => value != null);
     return last < 0 || !label
       ? []
-      : [{ className, label, left: across(xs[last]) + 8, top: down(values[last] ?? 0) + 4 }];
+      : [{ className, label, left: across(xs[last]) + 8, top: down(values[last] ?? 0) + 4 * unit }];
   });
   places.sort((one, other) => one.top - other.top);
   places.forEach((place, i) => {
-    if (i) place.top = Math.max(place.top, places[i - 1].top + APART);
+    if (i) place.top = Math.max(place.top, places[i - 1].top + unit * APART);
   });
   return places.map(({ className, label, left, top }) => written(`endlabel ${className}`, left, top, label));
 }

@@ -3,7 +3,8 @@
 
 import { part, say } from "../shared/dom.js";
 import { whole } from "../shared/figures.js";
-import { watchPickers } from "../shared/keys.js";
+import { Help } from "../shared/help.js";
+import { takeKeys, watchPickers } from "../shared/keys.js";
 import { mounting } from "../shared/mount.js";
 import { linear, logarithmic, ratioTicks, roundTicks } from "../shared/scales.js";
 import { Audit } from "./audit.js";
@@ -33,6 +34,8 @@ const wholePercent = (value) => `${Math.round(100 * value)} %`;
 /** @param {number} value */
 const short = (value) => (value >= 1e6 ? `${value / 1e6}M` : value >= 1e4 ? `${value / 1e3}k` : whole(value));
 
+const ABOUT = "How far the labeling is, and when you may stop; an audit estimates figures for all items.";
+
 class Progress {
   /**
    * @param {ShadowRoot} root
@@ -53,6 +56,8 @@ class Progress {
     this.agreement = new Chart(this.charts, COURSES.agreement);
     this.abort = new AbortController();
     watchPickers(this.abort.signal);
+    takeKeys(this);
+    new Help(this.card, () => ({ about: ABOUT })).listen(this, this.abort.signal);
     this.observer = new ResizeObserver(() => this.draw());
     this.observer.observe(this.charts);
     this.beat = 0;

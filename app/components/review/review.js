@@ -17,6 +17,7 @@ const ANSWER_KEYS = { y: "yes", n: "no", s: "skip", m: "unsure" };
 /** @type {Record<string, number>} */
 const MOVES = { arrowdown: 1, arrowup: -1, home: -Infinity, end: Infinity };
 
+const ABOUT = "Check the answers so far, and correct mistakes.";
 /** @type {[string[], string][]} */
 const KEYS = [
   [["↑", "↓"], "go to another item"],
@@ -26,7 +27,6 @@ const KEYS = [
   [["L"], "find similar items"],
   [["/"], "search"],
   [["PgUp", "PgDn"], "turn the page"],
-  [["?"], "this card"],
 ];
 
 // Milliseconds.
@@ -59,7 +59,7 @@ class Review {
     this.data = component.data;
     this.card = part(root, ".card");
     this.views = part(root, ".views");
-    this.help = new Help(this.card, () => KEYS);
+    this.help = new Help(this.card, () => ({ about: ABOUT, keys: KEYS }));
     /** @type {HTMLInputElement} */
     this.search = part(root, ".search");
     this.title = part(root, ".title");

@@ -1,31 +1,52 @@
-// The help card: the keys of a page and what they do. It opens and closes with "?". While it is open, no key answers.
+// The help card: what a page is for, its keys and what they do. It opens and closes with "?". While it is open, no key
+// answers.
 
 import { element, treeOf } from "./dom.js";
+import { hasKeys, isField, isShortcut } from "./keys.js";
 import { applySize, isLarge, setLarge } from "./size.js";
 
 /** @typedef {[keys: string[], what: string]} Row keys that do the same, and what they do */
 
+/** @typedef {{ about: string, keys?: Row[] }} Page a sentence about the page, and the keys that can be used now */
+
+/** @type {Row} */
+const OWN = [["?"], "this card"];
+
 export class Help {
-  #dialog = element("dialog", { className: "help", "aria-label": "Keys" });
-  /** @type {() => Row[]} */
-  #rows;
+  #dialog = element("dialog", { className: "help" });
+  /** @type {() => Page} */
+  #page;
 
   /**
-   * Create the card; `rows()` returns the keys that can be used when it is opened.
+   * Create the card; `page()` is called when the card is opened.
    *
    * @param {HTMLElement} card
-   * @param {() => Row[]} rows
+   * @param {() => Page} page
    */
-  constructor(card, rows) {
-    this.#rows = rows;
+  constructor(card, page) {
+    this.#page = page;
     card.append(this.#dialog);
     const opener = element("button", { type: "button", className: "link keys", "aria-keyshortcuts": "?" });
-    opener.append("Keys", element("kbd", {}, "?"));
+    opener.append(titleOf(page()), element("kbd", {}, "?"));
     opener.addEventListener("click", () => this.open());
-    card.querySelector(".notes")?.append(opener);
+    (card.querySelector(".notes") ?? card).append(opener);
     this.#dialog.addEventListener("click", (event) => {
       if (event.target === this.#dialog) this.close(); // beside the card
     });
+  }
+
+  /**
+   * Listen to the keyboard, for a page without keys of its own.
+   *
+   * @param {object} owner the component, which must have taken the keys
+   * @param {AbortSignal} signal
+   */
+  listen(owner, signal) {
+    /** @type {(event: KeyboardEvent) => void} */
+    const pressed = (event) => {
+      if (hasKeys(owner) && !isShortcut(event) && !isField(event)) this.pressed(event);
+    };
+    document.addEventListener("keydown", pressed, { signal });
   }
 
   get isOpen() {
@@ -33,7 +54,8 @@ export class Help {
   }
 
   open() {
-    const list = this.#rows().map(([keys, what]) =>
+    const page = this.#page();
+    const list = [...(page.keys ?? []), OWN].map(([keys, what]) =>
       element(
         "div",
         {},
@@ -48,10 +70,12 @@ export class Help {
     });
     const close = element("button", { type: "button", className: "tool close" }, "Close");
     close.addEventListener("click", () => this.close());
+    this.#dialog.setAttribute("aria-label", titleOf(page));
     this.#dialog.replaceChildren(
-      element("h2", {}, "Keys"),
+      element("h2", {}, titleOf(page)),
+      element("p", {}, page.about),
       element("dl", {}, ...list),
-      element("label", {}, size, "Large figures, to be read from afar"),
+      element("label", {}, size, "Large figures and texts, to be read from afar"),
       close,
     );
     this.#dialog.showModal();
@@ -78,4 +102,9 @@ export class Help {
     event.preventDefault();
     return true;
   }
+}
+
+/** @param {Page} page */
+function titleOf({ keys }) {
+  return keys ? "Keys" : "Help";
 }

@@ -1,4 +1,4 @@
-// The size of figures: usual, or large enough to be read from afar, as in a lecture hall. It is kept in the browser,
+// The size of texts and figures: usual, or large enough to be read from afar, as in a lecture hall. It is kept in the browser,
 // and `?size=large` or `?size=usual` in the page's address sets it.
 
 const KEY = "closecall-size";
@@ -24,10 +24,11 @@ export function setLarge(isOn) {
 }
 
 /**
- * Give a component's element the attribute that its style sheets read.
+ * Give a component's element, and the document's root, the attribute that their style sheets read.
  *
  * @param {Element | null | undefined} host
  */
 export function applySize(host) {
-  host?.toggleAttribute?.("data-large", isLarge());
+  for (const one of [host, globalThis.document?.documentElement])
+    one?.toggleAttribute?.("data-large", isLarge());
 }
