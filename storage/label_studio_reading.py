@@ -335,13 +335,13 @@ def _taken(annotation: Mapping[str, Any], sent: tuple[_Sent, ...], n_answers: in
     """Return the time taken per answer, in milliseconds.
 
     From the annotation's lead time, the time taken for the answers `sent` is subtracted. The rest is divided
-    by `n_answers`.
+    by `n_answers`. If there is no rest, the time is unknown: a program has changed the annotation.
     """
     seconds = number_of(annotation.get("lead_time"))
     if seconds is None or not n_answers or abs(seconds) > 1e9:
         return None
     taken = round(1_000 * seconds) - sum(each.time_taken_ms or 0 for each in sent)
-    return taken // n_answers if taken >= 0 else None
+    return taken // n_answers if taken > 0 else None
 
 
 def _by(annotation: Mapping[str, Any]) -> str | None:

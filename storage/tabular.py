@@ -117,7 +117,8 @@ def write_table(
         In CSV, text cells that a spreadsheet would execute as a formula get an apostrophe in front, which
         `unguarded` removes. The other formats are exact.
     bom : bool
-        Begin a CSV file with a byte order mark, by which spreadsheets recognize UTF-8.
+        Write a CSV file for spreadsheets: with a byte order mark, by which they recognize UTF-8, and with
+        times that they read as times, such as 2026-11-20 10:00:00.123.
 
     Raises
     ------
@@ -131,6 +132,7 @@ def write_table(
         if format != "csv":
             raise StorageError(f"only csv has a byte order mark, not {format}", "invalid")
         out.write("\ufeff")
+        return _write_csv(columns, rows, out, time=_time_in_spreadsheet)
     return _WRITERS[format](columns, rows, out)
 
 
@@ -154,11 +156,17 @@ def batched(values: Iterable[T], n: int) -> Iterator[list[T]]:
         yield batch
 
 
-def _write_csv(columns: Sequence[Column], rows: Iterable[Row], out: IO[str]) -> int:
+def _write_csv(
+    columns: Sequence[Column],
+    rows: Iterable[Row],
+    out: IO[str],
+    *,
+    time: Callable[[int | None], str | None] | None = None,
+) -> int:
     # The default line ends are those of RFC 4180. They also make the writer quote line ends in cells.
     writer = csv.writer(out)
     writer.writerow([guarded(column.name) for column in columns])
-    cells = [_CSV_CELLS[column.kind] for column in columns]
+    cells = [time if time and column.kind == "time" else _CSV_CELLS[column.kind] for column in columns]
     number = 0
     for batch in batched(rows, BATCH_ROWS):
         writer.writerows([cell(value) for cell, value in zip(cells, row, strict=True)] for row in batch)
@@ -212,6 +220,11 @@ def _text(value: Any) -> Any:
 
 def _time(value: int | None) -> str | None:
     return None if value is None else iso(value)
+
+
+def _time_in_spreadsheet(value: int | None) -> str | None:
+    """Return a time without its zone: LibreOffice takes a time with a zone for a text."""
+    return None if value is None else iso(value).replace("T", " ").removesuffix("Z")
 
 
 def _json(value: Any) -> str | None:

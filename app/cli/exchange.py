@@ -9,7 +9,11 @@ import click
 
 _PROJECT = click.argument("project", type=click.Path(path_type=Path))
 _FORCE = click.option("--force", is_flag=True, help="Overwrite the file.")
-_BOM = click.option("--bom", is_flag=True, help="Begin a CSV file with a byte order mark, for spreadsheets.")
+_BOM = click.option(
+    "--bom",
+    is_flag=True,
+    help="Write CSV for spreadsheets: with a byte order mark, and with times in UTC without a zone.",
+)
 _OUT = click.option("--out", type=click.Path(path_type=Path), help="File.  [default: stdout]")
 
 

@@ -66,9 +66,17 @@ def ask_for_users(survey: Survey, known: Mapping[str, str]) -> dict[str, str]:
         return {}
     missing = [user for user, email in survey.users.items() if not _named(user, email, known)]
     return {
-        user: click.prompt(f"Which annotator is user {user} of Label Studio", value_proc=name_given)
+        user: click.prompt(f"Which annotator is user {user} of Label Studio", value_proc=_typed)
         for user in missing
     }
+
+
+def _typed(text: str) -> str:
+    """Return a typed name. A name that is not allowed is asked for again."""
+    try:
+        return name_given(text)
+    except InputError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def _named(user: str, email: str, known: Mapping[str, str]) -> str:

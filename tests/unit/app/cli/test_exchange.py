@@ -6,10 +6,13 @@ import base64
 import csv
 import io
 import json
+import os
+import pty
 import re
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import joblib
 import numpy as np
@@ -28,6 +31,7 @@ from closecall.core.pool.build import build
 from closecall.core.sources import source_from
 from closecall.storage import Concepts, Database, LabelLog
 from closecall.storage.predictions import Predictions
+from closecall.storage.tabular import milliseconds_of
 from tests.folders import ROOT
 from tests.onnx_kit import write_model
 from tests.peers.imitation import Imitation
@@ -451,14 +455,27 @@ def test_nothing_is_overwritten_without_force(project_folder, tmp_path, form):
         assert run(*predicted, "--force").exit_code == 0
 
 
+SPREADSHEET_TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}")
+
+
 def test_a_byte_order_mark_is_for_spreadsheets(project_folder, tmp_path):
-    """It begins a CSV file, is not part of the first heading, and is refused elsewhere."""
-    out = tmp_path / "labels.csv"
+    """It begins a CSV file, is not part of the first heading, and is refused elsewhere.
+
+    Such a file has the same times in a form that spreadsheets read as times, and everything else alike.
+    """
+    out, plain = tmp_path / "labels.csv", tmp_path / "plain.csv"
     for words in (("export",), ("export", "--log"), ("predict",)):
         assert run(words[0], project_folder, *words[1:], "--out", out, "--bom", "--force").exit_code == 0
         assert out.read_bytes().startswith(b"\xef\xbb\xbf")
         if words[0] == "export":
             assert run("import", project_folder, out).output.startswith("0 labels")
+            assert run(words[0], project_folder, *words[1:], "--out", plain, "--force").exit_code == 0
+            with plain.open(newline="") as one, out.open(newline="", encoding="utf-8-sig") as other:
+                for bare, line in zip(csv.DictReader(one), csv.DictReader(other), strict=True):
+                    times = {name for name, cell in bare.items() if cell != line[name]}
+                    assert times == {name for name in bare if name.endswith(("_time", "_at")) and bare[name]}
+                    assert all(SPREADSHEET_TIME.fullmatch(line[name]) for name in times)
+                    assert all(milliseconds_of(bare[name]) == milliseconds_of(line[name]) for name in times)
     assert "--bom is for csv" in refused("export", project_folder, "--format", "jsonl", "--bom")
     assert "--bom is for csv" in refused("predict", project_folder, "--format", "jsonl", "--bom")
 
@@ -471,9 +488,8 @@ def test_options_of_label_studio_need_its_format(project_folder):
     )
 
 
-def test_a_user_is_named_once(project_folder, tmp_path):
-    """The name is kept with the project: later imports need no option, and exports name the user."""
-    tasks, back = tmp_path / "tasks.json", tmp_path / "project.json"
+def back_from_label_studio(project_folder: Path, tasks: Path) -> tuple[Path, int]:
+    """A file in which user 3 has answered yes about an item without an answer; and the item."""
     export = ("export", project_folder, "--format", "label-studio", "--out", tasks, "--unlabeled", "1")
     assert run(*export).exit_code == 0
     peer = Imitation()
@@ -484,18 +500,92 @@ def test_a_user_is_named_once(project_folder, tmp_path):
     with Database.open(project_folder / "labels.db", read_only=True) as database:
         (concept,) = Concepts(database).all()
     peer.add(3, item, {"result": [result(concept.name, "yes")], "lead_time": 2.5})
+    back = tasks.with_name("project.json")
     back.write_bytes(peer.exported())
+    return back, item
+
+
+def users_of(project_folder: Path) -> dict[str, str]:
+    """The users of Label Studio whose annotators the project knows."""
+    settings = json.loads((project_folder / "project.json").read_text("utf-8"))
+    return dict(settings.get("label_studio_users", {}))
+
+
+def test_a_user_is_named_once(project_folder, tmp_path):
+    """The name is kept with the project: later imports need no option, and exports name the user."""
+    tasks = tmp_path / "tasks.json"
+    back, item = back_from_label_studio(project_folder, tasks)
     sentence = refused("import", project_folder, back)
     assert sentence.endswith("has answers of user 3 of Label Studio: say who that is, with --user 3=NAME")
     assert "as in 3=berta" in refused("import", project_folder, back, "--user", "berta")
     assert run("import", project_folder, back, "--user", "3=berta").output.startswith("1 label ")
-    assert json.loads((project_folder / "project.json").read_text())["label_studio_users"] == {"3": "berta"}
+    assert users_of(project_folder) == {"3": "berta"}
     assert run("import", project_folder, back).output.startswith("0 labels")
-    assert run(*export[:-2], "--force").exit_code == 0
+    export = ("export", project_folder, "--format", "label-studio", "--out", tasks, "--force")
+    assert run(*export).exit_code == 0
     of_item = {each["data"]["item"]: each for each in json.loads(tasks.read_text("utf-8"))}
     (annotation,) = of_item[item]["annotations"]
     assert (annotation["completed_by"], annotation["lead_time"]) == (3, 2.5)
     assert json.loads(run("verify", project_folder, "--json").output)["problems"] == []
+
+
+def at_a_terminal(typed: str, *words: object) -> subprocess.CompletedProcess[str]:
+    """Run a command while somebody types these lines at its terminal, and then ends the input."""
+    ours, theirs = pty.openpty()
+    try:
+        os.write(ours, typed.encode() + b"\x04")
+        command = [sys.executable, "-m", "closecall.app.cli", *map(str, words)]
+        return subprocess.run(command, stdin=theirs, capture_output=True, text=True, check=False)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+def test_a_user_is_asked_for_at_a_terminal(project_folder, tmp_path):
+    """Until the name can be one, and only once: the name is kept with the project."""
+    back, _ = back_from_label_studio(project_folder, tmp_path / "tasks.json")
+    question = "Which annotator is user 3 of Label Studio:"
+    ended = at_a_terminal("\n", "import", project_folder, back)
+    assert ended.returncode != 0
+    assert "Traceback" not in ended.stderr
+    assert users_of(project_folder) == {}
+    asked = at_a_terminal("\n  \nautopilot\n Berta  Möwe \n", "import", project_folder, back)
+    assert asked.returncode == 0, asked.stderr
+    assert asked.stdout.count(question) == 4
+    assert "'autopilot' is the simulated annotator: choose another name" in asked.stdout
+    assert "1 label of " in asked.stdout
+    assert users_of(project_folder) == {"3": "Berta Möwe"}
+    again = at_a_terminal("", "import", project_folder, back)
+    assert again.returncode == 0, again.stderr
+    assert question not in again.stdout
+
+
+def test_label_studio_finds_the_images_below_its_document_root(tmp_path):
+    """By the addresses that go out, whatever the files are called: `d` is a path below the printed root."""
+    images = tmp_path / "herbarium, wild & 100%" / "über"
+    for number, name in enumerate(("a b.png", "Möwe?&#1.png", "sub+1/100%25=d.png", "sub+1/~'x'.png")):
+        (images / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (8, 8), 60 * number).save(images / name)
+    made = build(source_from(str(images), use_classes=False), tmp_path / "pool")
+    with open_workspace(tmp_path / "projects") as workspace:
+        project = workspace.project(workspace.create(NewProject(str(made.path), "Is it a leaf?")))
+        ada = sit_down(project.database, project.concepts()[0], "ada")
+        for item in range(len(made)):
+            ada.says("yes", item)
+        folder = project.folder
+    tasks = tmp_path / "tasks.json"
+    said = run("export", folder, "--format", "label-studio", "--out", tasks)
+    assert said.exit_code == 0, said.output
+    assert f"DOCUMENT_ROOT={images.parent}," in said.output
+    assert f"local storage {images}." in said.output
+    for task in json.loads(tasks.read_text("utf-8")):
+        address = urlsplit(task["data"]["image"])
+        assert (address.scheme, address.netloc, address.path) == ("", "", "/data/local-files/")
+        (path,) = parse_qs(address.query, strict_parsing=True)["d"]
+        original = made.source.original(task["data"]["item"])
+        assert images.parent / path == original
+        assert address.fragment == ""
+        assert address.query.isascii()
 
 
 def test_unlabeled_items_go_out_with_predictions(project_folder, tmp_path):
