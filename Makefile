@@ -10,7 +10,7 @@ WITHOUT_NODE := echo "node and npm are not installed: the pages' scripts (app/co
 # package.json pins both tools, and neither needs another package: a lock file would say nothing more.
 INSTALL_SCRIPTS := npm install --silent --no-package-lock --no-audit --no-fund
 
-.PHONY: setup run test test-all test-long test-processors test-planted test-programs label-studio test-scripts lint lint-scripts types links format \
+.PHONY: setup run test test-all test-long test-processors test-planted test-programs label-studio libreoffice test-scripts lint lint-scripts types links format \
 	format-scripts docs bench clean
 
 setup: $(VENV)/.ready
@@ -39,13 +39,13 @@ run: setup
 	$(BIN)/closecall demo $(ARGS)
 
 # `test` keeps every promise in a few minutes; `test-all`, which continuous integration runs, tries more cases of
-# each; `test-long` takes hours. See tests/scale.py. `test-processors` runs the tests as other processors would;
-# `test-planted` checks that the quick tests find bugs that are put in; `test-programs` kills the server while
-# programs use its HTTP API.
+# each; `test-long` takes hours, and insists on programs that the others do without. See tests/scale.py.
+# `test-processors` runs the tests as other processors would; `test-planted` checks that the quick tests find bugs
+# that are put in; `test-programs` kills the server while programs use its HTTP API.
 test: SCALE := quick
 test-all: SCALE := all
 test-long: SCALE := long
-test-long: test-processors test-planted test-programs label-studio
+test-long: label-studio libreoffice test-processors test-planted test-programs
 test test-all test-long: $(VENV)/.ready-dev test-scripts
 	$(BIN)/python -m tests.chromium
 	$(BIN)/python -m tests.postgres
@@ -55,6 +55,10 @@ test test-all test-long: $(VENV)/.ready-dev test-scripts
 # A gigabyte, in an environment of its own below build/.
 label-studio: $(VENV)/.ready-dev
 	$(BIN)/python -m tests.peers.label_studio
+
+# Debian's package, of a few hundred megabytes.
+libreoffice: $(VENV)/.ready-dev
+	$(BIN)/python -m tests.peers.libreoffice
 
 test-processors: $(VENV)/.ready-dev
 	$(BIN)/python -m tests.processors -n auto --dist loadgroup tests/contract tests/unit $(ARGS)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from PIL import Image
@@ -13,9 +13,12 @@ import closecall.app  # noqa: F401  # BLAS on one thread, as in the program: num
 from closecall.app.runtime.child import SAFE_PATH
 from closecall.core.sources.digits import Digits
 from closecall.storage import migrate
-from tests import scale
+from tests import chromium, scale
 from tests.folders import ROOT, remove_folders, write_to_memory
 from tests.statements import compiled_once
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Playwright
 
 MOST_DRAWN = 2000
 """Digits of up to 40 kB each that are kept."""
@@ -69,6 +72,23 @@ def pytest_xdist_node_collection_finished(node: object, ids: Sequence[str]) -> N
         pytest.exit(
             "pytest-xdist keeps no groups together: run it with --dist loadgroup, and pytest below 9.2", 2
         )
+
+
+@pytest.fixture(scope="session")
+def playwright() -> Iterator[Playwright]:
+    """The only one of a worker: a thread cannot have two."""
+    from playwright.sync_api import sync_playwright  # most workers drive no browser
+
+    with sync_playwright() as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def browser(playwright: Playwright) -> Iterator[Browser]:
+    """For contexts of a test's own; each begins with an empty cache."""
+    started = playwright.chromium.launch(executable_path=chromium.find(), args=chromium.OPTIONS)
+    yield started
+    started.close()
 
 
 @pytest.fixture(autouse=True, scope="module")

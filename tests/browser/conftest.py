@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Playwright, expect, sync_playwright
+from playwright.sync_api import BrowserContext, Playwright, expect
 
 from tests import chromium
 from tests.browser.labeling import Labeling
@@ -16,17 +16,6 @@ expect.set_options(timeout=15_000)
 
 NOT_RUN = "no Chromium can be had here: browser tests did NOT run"
 HERE = Path(__file__).parent
-
-CHROMIUM = [
-    "--no-sandbox",
-    "--font-render-hinting=none",
-    "--js-flags=--no-turbofan --no-maglev",
-    "--renderer-process-limit=1",
-    "--process-per-site",
-]
-"""The headless shell would round the widths of letters, which screens of today do not. A page that lives for
-seconds is not worth an optimizing compiler, nor a process of its own: one process for all pages costs a
-fifth less for each."""
 
 FORGET = "location.protocol.startsWith('http') && localStorage.clear()"
 
@@ -62,26 +51,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session")
-def playwright() -> Iterator[Playwright]:
-    with sync_playwright() as started:
-        yield started
-
-
-@pytest.fixture(scope="session")
-def browser(playwright: Playwright) -> Iterator[Browser]:
-    """For contexts of a test's own; each begins with an empty cache."""
-    started = playwright.chromium.launch(executable_path=chromium.find(), args=CHROMIUM)
-    yield started
-    started.close()
-
-
-@pytest.fixture(scope="session")
 def profile(playwright: Playwright, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext]:
     """A browser that keeps the page's scripts compiled, which is a third of what opening a page costs."""
     made = playwright.chromium.launch_persistent_context(
         tmp_path_factory.mktemp("profile"),
         executable_path=chromium.find(),
-        args=CHROMIUM,
+        args=chromium.OPTIONS,
         viewport={"width": 1440, "height": 900},
     )
     yield made

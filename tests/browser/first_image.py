@@ -25,7 +25,6 @@ from playwright.sync_api import Page, expect, sync_playwright
 
 from closecall.app.runtime import child
 from tests import chromium
-from tests.browser.conftest import CHROMIUM
 from tests.browser.served import free_port
 
 WIDTH, HEIGHT = 4000, 3000
@@ -44,7 +43,7 @@ def main() -> None:
     if not asked.photographs.exists():
         take(asked.photographs, asked.number)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium.find(), args=CHROMIUM)
+        browser = playwright.chromium.launch(executable_path=chromium.find(), args=chromium.OPTIONS)
         for _ in range(asked.times):
             with tempfile.TemporaryDirectory() as data:
                 seconds = measured(browser.new_page(), Path(data), asked.photographs)

@@ -20,7 +20,6 @@ from pathlib import Path
 from playwright.sync_api import expect, sync_playwright
 
 from tests import chromium
-from tests.browser.conftest import CHROMIUM
 from tests.browser.served import Server, free_port
 
 PROMISED, PATIENCE = 60, 300
@@ -54,7 +53,7 @@ def measured(command: list[str], data: Path, folder: Path) -> tuple[float, float
     """
     served = Server(data, items=0, port=free_port())  # the items are the command's own default
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium.find(), args=CHROMIUM)
+        browser = playwright.chromium.launch(executable_path=chromium.find(), args=chromium.OPTIONS)
         page = browser.new_page()
         began = time.monotonic()
 

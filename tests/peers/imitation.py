@@ -34,6 +34,9 @@ class Peer(Protocol):
     def exported(self, *, all_tasks: bool = True) -> bytes:
         """The project's export as JSON."""
 
+    def now(self) -> int:
+        """Its clock, in milliseconds."""
+
 
 class Imitation:
     """A `Peer` in memory."""
@@ -100,6 +103,9 @@ class Imitation:
     def _next(self) -> int:
         self._number += 1
         return self._number
+
+    def now(self) -> int:
+        return self._clock
 
     def _now(self) -> str:
         self._clock += 1_000

@@ -1,7 +1,6 @@
 """A real Label Studio for the tests; ``python -m tests.peers.label_studio`` installs one where there is none.
 
-It has a virtual environment of its own, because it needs other versions of many packages. Where none can be
-had, the tests that need it are skipped, and the run says so.
+It has a virtual environment of its own, because it needs other versions of many packages.
 """
 
 from __future__ import annotations
@@ -9,9 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -26,25 +23,15 @@ from urllib.parse import urlencode
 
 from tests.browser.served import free_port
 from tests.folders import ROOT, fresh_folder
+from tests.peers.program import Program
 
 VERSION = "1.23.2"
 HOME = ROOT / "build" / "label-studio"
 """The virtual environment that `install` makes."""
 
-NOT_RUN = (
-    "no Label Studio can be had here: install one with python -m tests.peers.label_studio, or name its "
-    "program in LABEL_STUDIO"
-)
+PASSWORD = "of-some-length"
 TOKEN = "0123456789abcdef0123456789abcdef01234567"
 START_SECONDS = 900
-
-
-def find() -> Path | None:
-    """The program: the one named by ``LABEL_STUDIO``, the one in `HOME`, or one in ``PATH``."""
-    named, on_path = os.environ.get("LABEL_STUDIO"), shutil.which("label-studio")
-    places = [*([Path(named)] if named else []), HOME / "bin" / "label-studio"]
-    places += [Path(on_path)] if on_path else []
-    return next((place for place in places if place.is_file()), None)
 
 
 def install() -> None:
@@ -52,6 +39,15 @@ def install() -> None:
     venv.create(HOME, with_pip=True)
     pip = [HOME / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, f"label-studio=={VERSION}"], check=True)
+
+
+PROGRAM = Program(
+    "Label Studio",
+    "LABEL_STUDIO",
+    (str(HOME / "bin" / "label-studio"), "label-studio"),
+    "label-studio",
+    install,
+)
 
 
 @dataclass
@@ -95,7 +91,7 @@ class Server:
         user, form = User(self.address), f"/user/signup/?token={token}"
         field_of = re.search(rb'name="csrfmiddlewaretoken" value="([^"]+)"', user.raw("GET", form))
         assert field_of is not None
-        given = {"csrfmiddlewaretoken": field_of[1].decode(), "email": email, "password": "of-some-length"}
+        given = {"csrfmiddlewaretoken": field_of[1].decode(), "email": email, "password": PASSWORD}
         user.raw("POST", form, urlencode(given | {"allow_newsletters": "false"}).encode())
         return user, int(user.call("GET", "/api/current-user/whoami")["id"])
 
@@ -138,7 +134,7 @@ def running(program: Path) -> Iterator[Server]:
         "SENTRY_DSN": "",
         "FRONTEND_SENTRY_DSN": "",
     }
-    first = ["--username", "owner@example.org", "--password", "of-some-length", "--user-token", TOKEN]
+    first = ["--username", "owner@example.org", "--password", PASSWORD, "--user-token", TOKEN]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             [program, "start", "--no-browser", "--port", str(port), *first],
@@ -169,8 +165,4 @@ def _answers(address: str) -> bool:
 
 
 if __name__ == "__main__":
-    if find() is None:
-        try:
-            install()
-        except (OSError, subprocess.CalledProcessError):
-            print(NOT_RUN, file=sys.stderr)
+    PROGRAM.provide()

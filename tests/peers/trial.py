@@ -15,12 +15,22 @@ from closecall.app.exchange.reading import Imported, Manner
 from closecall.core.pool.pool import Pool
 from closecall.storage import Concepts, Database, LabelLog, export
 from closecall.storage.label_studio import Content, control_of, labeling_config
+from closecall.storage.tabular import milliseconds_of
 from tests.folders import fresh_folder
 from tests.peers.imitation import OWNER, SECOND, Peer
 from tests.storage_kit import Annotator, make_concept, sit_down
 
 USERS = {"1": "olga", "2": "berta"}
 UNLABELED = (4, 5)
+
+TOOK = {
+    ("seven", 4, "berta"): 2_000,
+    ("eight", 4, "berta"): 2_000,
+    ("seven", 5, "olga"): 500,
+    ("eight", 5, "olga"): 500,
+    ("seven", 10, "berta"): 2_000,
+}
+"""Milliseconds that the answers take which `Trial.is_edited` adds with lead times."""
 
 Votes = dict[tuple[str, int], tuple[dict[str, str], str | None]]
 
@@ -205,6 +215,39 @@ class Trial:
         for place in (("seven", 5), ("eight", 5), ("seven", 0)):
             del changed[place]
         return changed
+
+    def comes_back_with_times(self) -> None:
+        """Go out and come back: answers are as old as their annotations, and take as long."""
+        self.goes_out()
+        began = self.peer.now()
+        self.is_edited()
+        ended = self.peer.now()
+        self.comes_back()
+        there = self._annotations()
+        assert there[7, 0]["lead_time"] == 0.7
+        assert there[12, 0]["lead_time"] == 1.4
+        found = {}
+        for concept in Concepts(self.database).all():
+            for its in LabelLog(self.database).answers_after(concept.id):
+                if its.purpose == "import" and its.answer != "undo":
+                    found[concept.name, its.item, its.annotator] = its
+        assert {place: its.time_taken_ms for place, its in found.items() if its.time_taken_ms} == TOOK
+        assert {item for _, item, _ in found} >= {0, 1, 4, 5, 10, 11, 15}
+        for (_, item, _), its in found.items():
+            changed = (milliseconds_of(one["updated_at"]) for (of, _), one in there.items() if of == item)
+            assert its.browser_time in changed
+            assert began <= its.browser_time <= ended
+        self.goes_out()
+        assert self._annotations()[4, 0]["lead_time"] == 4.0
+
+    def _annotations(self) -> dict[tuple[int, int], dict[str, Any]]:
+        """The annotations in the peer's export, by item and place."""
+        tasks = json.loads(self.peer.exported())
+        return {
+            (task["data"]["item"], place): annotation
+            for task in tasks
+            for place, annotation in enumerate(sorted(task["annotations"], key=lambda its: its["id"]))
+        }
 
     def _sent(self, item: int) -> list[dict[str, Any]]:
         """The results of an item's first annotation, as a duplicate has them."""
