@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import BrowserContext, Playwright, expect
+from playwright.sync_api import Browser, BrowserContext, Playwright, expect
 
 from tests import chromium
 from tests.browser.labeling import Labeling
