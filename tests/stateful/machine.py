@@ -260,6 +260,17 @@ class Labeling(RuleBasedStateMachine):
             tab = self._tab(who)
             self.tabs.append(Tab(self.served, tab.name, tab.concept))
 
+    @rule(who=who, place=place, word=word, other=word)
+    def answer_in_two_tabs(self, who: int, place: int, word: str, other: str) -> None:
+        """The same person finds the same in two tabs, and answers one of the items in both."""
+        self.open_another_tab(who)
+        tab = self._tab(who)
+        alike = [one for one in self.tabs if (one.name, one.concept) == (tab.name, tab.concept)]
+        for each in alike[:2]:
+            each.search("bar")
+        for each, said in zip(alike, (word, other), strict=False):
+            each.answer("found", [(place, said)])
+
     @rule(who=who)
     def start_afresh(self, who: int) -> None:
         """Put the question away, and ask it again; only owners may."""
