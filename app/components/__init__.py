@@ -75,6 +75,9 @@ export default async (component) => {{
 }};
 """
 
+HEADED = ("shared/base.css", "shared/headline.css", "shared/margin.css", "shared/help.css")
+"""Styles of the components that have a headline."""
+
 LABEL = Component(
     "label",
     markup=("shared/glyphs.html", "label/card.html"),
@@ -120,10 +123,7 @@ REVIEW = Component(
     "review",
     markup=("shared/glyphs.html", "review/review.html"),
     styles=(
-        "shared/base.css",
-        "shared/headline.css",
-        "shared/margin.css",
-        "shared/help.css",
+        *HEADED,
         "shared/search.css",
         "shared/tabs.css",
         "shared/large.css",
@@ -138,10 +138,7 @@ SIMILAR = Component(
     "similar",
     markup=("shared/glyphs.html", "similar/similar.html"),
     styles=(
-        "shared/base.css",
-        "shared/headline.css",
-        "shared/margin.css",
-        "shared/help.css",
+        *HEADED,
         "label/text.css",
         "shared/large.css",
         "similar/similar.css",
@@ -156,10 +153,7 @@ PROGRESS = Component(
     "progress",
     markup=("shared/glyphs.html", "progress/progress.html"),
     styles=(
-        "shared/base.css",
-        "shared/headline.css",
-        "shared/margin.css",
-        "shared/help.css",
+        *HEADED,
         "shared/tabs.css",
         "shared/large.css",
         "progress/progress.css",
@@ -173,10 +167,7 @@ PEOPLE = Component(
     "people",
     markup=("people/people.html",),
     styles=(
-        "shared/base.css",
-        "shared/headline.css",
-        "shared/margin.css",
-        "shared/help.css",
+        *HEADED,
         "shared/large.css",
         "people/people.css",
     ),
@@ -189,10 +180,7 @@ COMPARE = Component(
     "compare",
     markup=("shared/glyphs.html", "compare/hyperplane.html"),
     styles=(
-        "shared/base.css",
-        "shared/headline.css",
-        "shared/margin.css",
-        "shared/help.css",
+        *HEADED,
         "compare/rows.css",
         "compare/hyperplane.css",
         "shared/large.css",
@@ -207,10 +195,7 @@ RACE = Component(
     "race",
     markup=("shared/glyphs.html", "compare/race.html"),
     styles=(
-        "shared/base.css",
-        "shared/headline.css",
-        "shared/margin.css",
-        "shared/help.css",
+        *HEADED,
         "shared/tabs.css",
         "compare/rows.css",
         "compare/curves.css",
@@ -227,10 +212,7 @@ VERDICT = Component(
     "verdict",
     markup=("shared/glyphs.html", "compare/verdict.html"),
     styles=(
-        "shared/base.css",
-        "shared/headline.css",
-        "shared/margin.css",
-        "shared/help.css",
+        *HEADED,
         "compare/rows.css",
         "compare/curves.css",
         "compare/verdict.css",
@@ -246,10 +228,7 @@ MAP = Component(
     "map",
     markup=("shared/glyphs.html", "map/map.html"),
     styles=(
-        "shared/base.css",
-        "shared/headline.css",
-        "shared/margin.css",
-        "shared/help.css",
+        *HEADED,
         "shared/large.css",
         "map/map.css",
     ),

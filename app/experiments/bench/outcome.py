@@ -61,12 +61,15 @@ def fate(
 
 def waits(presses: Sequence[Press]) -> dict[str, Any]:
     """Return statistics of the time from a key press to the next image or grid on the screen, in ms."""
-    times = [press["ms"] for press in presses]
+    return {**spread([press["ms"] for press in presses]), "presses": len(presses)}
+
+
+def spread(times: Sequence[float]) -> dict[str, float]:
+    """Return the median, the 95th percentile and the maximum of times in ms."""
     return {
         "median_ms": float(np.median(times)),
         "p95_ms": float(np.quantile(times, 0.95)),
         "max_ms": float(max(times)),
-        "presses": len(times),
     }
 
 

@@ -21,6 +21,7 @@ from closecall.app.display.thumbnails import LOSSLESS_UP_TO, Pictures
 from closecall.app.experiments.bench.annotator import PATIENCE_MS, Annotator, patience
 from closecall.app.experiments.bench.browser import chromium
 from closecall.app.experiments.bench.experiment import Experiment, Row
+from closecall.app.experiments.bench.outcome import spread
 from closecall.app.experiments.bench.serving import served
 from closecall.app.sessions.new_project import NewProject
 from closecall.app.sessions.workspace import Workspace
@@ -181,12 +182,9 @@ class Zooming(Experiment[Pool]):
 
 def _summary(looks: Sequence[Look]) -> Row:
     """Return statistics of the times, and the medians of all else."""
-    times = [look["ms"] for look in looks]
     return {
-        "median_ms": float(np.median(times)),
-        "p95_ms": float(np.quantile(times, 0.95)),
-        "max_ms": float(max(times)),
-        "looks": len(times),
+        **spread([look["ms"] for look in looks]),
+        "looks": len(looks),
         "tiles": float(np.median([look["tiles"] for look in looks])),
         "level": float(np.median([look["level"] for look in looks])),
         "fetched": float(np.median([look["fetched"] for look in looks])),

@@ -156,7 +156,7 @@ def test_duckdb(database: Database, files: dict[str, Path], log: bool, form: str
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_datasets(database: Database, files: dict[str, Path], log: bool, form: str, tmp_path: Path) -> None:
-    """Hugging Face's library reads each table, without the network; times in Parquet, or when it is told."""
+    """Hugging Face's library reads each table without the network; times in Parquet, or with a given type."""
     datasets = pytest.importorskip("datasets", reason=NOT_INSTALLED)
     kind = {"csv": "csv", "jsonl": "json", "parquet": "parquet"}[form]
     table = datasets.load_dataset(

@@ -80,7 +80,7 @@ def test_the_rows_say_what_sorting_all_items_gives(session, compared):
 
 @pytest.fixture
 def ms_per_item(monkeypatch):
-    """In each thread, a clock that goes on only while rows of a pool are scored, by so many ms for each."""
+    """A clock for each thread that advances only while rows of a pool are scored, by a fixed time per row."""
     score_blocks, clock, step = Pool.score_blocks, threading.local(), 0.125
 
     def now():
