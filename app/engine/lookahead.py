@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from closecall.app.engine.load import TURNS_A_ROUND
-from closecall.app.engine.selection import Chosen, Occasion, select_items
+from closecall.app.engine.occasion import Occasion
+from closecall.app.engine.selection import Chosen, select_items
 from closecall.app.engine.selection_parameters import AUDIT
 from closecall.app.engine.training import wait_until_trainable
 from closecall.app.runtime.cores import a_core

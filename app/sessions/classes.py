@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from closecall.app.display.phrases import of_class, told_apart
-from closecall.app.engine.selection import Occasion
+from closecall.app.engine.occasion import Occasion
 from closecall.app.sessions.item_view import ItemView
 from closecall.app.sessions.presses import read_presses
 from closecall.app.sessions.session_state import BROWSER

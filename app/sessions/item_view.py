@@ -15,7 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from closecall.app.engine.lookahead import Lookahead
-from closecall.app.engine.selection import Chosen, Occasion, select_items
+from closecall.app.engine.occasion import Occasion
+from closecall.app.engine.selection import Chosen, select_items
 from closecall.app.engine.selection_parameters import is_of_many
 from closecall.app.runtime.cores import a_core
 from closecall.app.sessions.answers import Outcome, Press, parse_answers, store_presses

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from closecall.app.engine.selection import Chosen, Occasion, leasing, take_found
+from closecall.app.engine.occasion import Occasion
+from closecall.app.engine.selection import Chosen, leasing, take_found
 from closecall.app.sessions.answers import Outcome
 from closecall.app.sessions.grid import BatchSession
 from closecall.core.errors import InputError

@@ -15,7 +15,8 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from closecall.app.engine.selection import Chosen, Occasion, kept_apart
+from closecall.app.engine.occasion import Occasion
+from closecall.app.engine.selection import Chosen, kept_apart
 from closecall.app.engine.selection_parameters import AUDIT, GROUPS, OVERLAP, PASSED, is_hurried
 from closecall.app.projects.roles import AUTOPILOT, OPERATOR, SOMEBODY, Person
 from closecall.app.sessions.session_lock import SessionLock

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from closecall.app.engine.exclusion import excluded_from_subset
-from closecall.app.engine.selection import Chosen, Occasion, leasing, take_found
+from closecall.app.engine.occasion import Occasion
+from closecall.app.engine.selection import Chosen, leasing, take_found
 from closecall.app.engine.selection_parameters import RULE
 from closecall.app.engine.training import Trained
 from closecall.app.sessions.grid import BatchSession

@@ -34,6 +34,8 @@ from closecall.app.projects.config import ProjectFile
 from closecall.app.projects.descriptions import FIRST
 from closecall.app.projects.intake import why_no_row
 from closecall.app.verification import lassos, predictions, similar_searches, word_searches
+from closecall.app.verification.imported import check_imported
+from closecall.app.verification.pools import Pools
 from closecall.app.verification.replay import Replay, replays_of
 from closecall.app.verification.report import Findings, name_of_ranks, named
 from closecall.core.audit import Frame
@@ -49,10 +51,8 @@ from closecall.storage import (
     Database,
     LabelLog,
     SelectionRecord,
-    SessionRecord,
 )
 from closecall.storage.groupings import Groupings
-from closecall.storage.imports import GIVEN, IMPORT, combined, is_derived
 from closecall.storage.predictions import Predictions
 
 REMEMBERED_AT_ONCE = 16
@@ -71,7 +71,7 @@ def verify_project(project: Path, *, as_json: bool = False) -> int:
         If the project can't be read.
     """
     file = ProjectFile.read(project)
-    pools = _Pools(project, file)
+    pools = Pools(project, file)
     findings = Findings()
     with Database.open(file.labels(project), read_only=True) as database:
         concepts = Concepts(database)
@@ -85,49 +85,13 @@ def verify_project(project: Path, *, as_json: bool = False) -> int:
     return 1 if findings.problems else 0
 
 
-class _Pools:
-    """The pools of a project, opened when needed: one per description, which is a set of features.
-
-    Parameters
-    ----------
-    project : Path
-        The project's folder.
-    file : ProjectFile
-        The project's settings.
-
-    Raises
-    ------
-    InputError
-        If the pool with the features in use can't be read.
-    """
-
-    def __init__(self, project: Path, file: ProjectFile) -> None:
-        self._project = project
-        self._file = file
-        self.current = Pool.open(file.pool_path(project))
-        self._opened: dict[str, Pool | InputError] = {file.description: self.current}
-
-    def under(self, description: str) -> Pool | InputError:
-        """Return the pool with the features of a description, or the reason why it can't be read."""
-        if description not in self._opened:
-            try:
-                self._opened[description] = Pool.open(self._file.pool_under(description, self._project))
-            except InputError as error:
-                self._opened[description] = error
-        return self._opened[description]
-
-    def have_row(self, item: int) -> bool:
-        """Return whether the item has features under any description whose pool has been opened."""
-        return any(isinstance(pool, Pool) and pool.has_row(item) for pool in self._opened.values())
-
-
 def _verify_concept(
     project: Path,
     log: LabelLog,
     concepts: Concepts,
     concept: ConceptRecord,
     kept: KeptGroups,
-    pools: _Pools,
+    pools: Pools,
     findings: Findings,
 ) -> None:
     answers = list(log.answers_after(concept.id))
@@ -153,7 +117,7 @@ def _verify_concept(
                 f"Answer {answer.id} is about item {answer.item}, its selection showed item {selection.item}"
             )
     sessions = log.sessions(concept.id)
-    findings.imported += _check_imported(answers, sessions, findings)
+    findings.imported += check_imported(answers, sessions, findings)
     annotators = {session.id: session.annotator for session in sessions}
     for description, pool in opened.items():
         own, store = by_description[description], concepts.under(description)
@@ -220,41 +184,6 @@ def _replay(
             _ask_again(list(group), pool.prefix(index[0]), findings)
         else:
             _reselect(list(group), index, pool, fitted, findings)
-
-
-def _check_imported(
-    answers: Sequence[AnswerRecord], sessions: Sequence[SessionRecord], findings: Findings
-) -> int:
-    """Check that imported answers agree with their files; return the number of imported answers.
-
-    An answer's id is either derived from its content and from the file's digest, or copied from the file. The
-    session has a digest of all answers with copied ids.
-    """
-    files = {its.id: its.parameters[IMPORT] for its in sessions if IMPORT in its.parameters}
-    given: dict[str, list[AnswerRecord]] = {}
-    number = 0
-    for answer in answers:
-        file = files.get(answer.session_id)
-        if file is None and answer.purpose == "import":
-            findings.problems.append(f"Answer {answer.id} is imported, but its session names no file")
-        elif file is not None and answer.corrects is None and answer.undoes is None:
-            number += 1
-            if is_derived(file["digest"], answer):
-                continue
-            if GIVEN in file:
-                given.setdefault(answer.session_id, []).append(answer)
-            else:
-                findings.problems.append(
-                    f"Answer {answer.id} about item {answer.item} differs from its file: {answer.answer}"
-                )
-    for session, file in files.items():
-        own = given.get(session, [])
-        if GIVEN in file and combined(own) != file[GIVEN]:
-            findings.problems.append(
-                f"One of {counted(len(own), 'answer')} in session {session} differs from its file "
-                f"{file['file']}, or is missing"
-            )
-    return number
 
 
 def _index_of(replay: Replay) -> tuple[int, str, str]:
