@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -44,6 +45,15 @@ def require_one_each(project, items):
     groups = project.duplicates.current
     assert len(set(items)) == len(items)
     assert len(repeated(project, items)) == sum(len(groups.members(item)) for item in items)
+
+
+@contextmanager
+def former_rule(monkeypatch):
+    """Select by version 1 of the rule of `GROUP_RULE`."""
+    with monkeypatch.context() as former:
+        for module in ("occasion", "selection"):
+            former.setattr(f"closecall.app.engine.{module}.RULE", 1)
+        yield
 
 
 def chosen(project, concept=1):
@@ -199,8 +209,7 @@ def test_a_grid_that_was_chosen_by_the_former_rule_is_repeated_by_it(burst, monk
     """A burst left a single item of it then."""
     session, ranked = burst
     grid = session.project.grid(session)
-    with monkeypatch.context() as former:
-        former.setattr("closecall.app.engine.selection.RULE", 1)
+    with former_rule(monkeypatch):
         assert [cell["id"] for cell in card_of(grid)["cells"]] == ranked[:1]
     verified(session.project)
 
@@ -386,8 +395,7 @@ def test_skips_that_were_chosen_again_by_the_former_rule_are_repeated_by_it(tmp_
         submit(session, [answer({"item": {"id": group[1], "selection": again}}, "no")])
         session.revisit_skipped()
         project.leases.add("another session", set(project.pool.ids.tolist()) - set(group))
-        with monkeypatch.context() as former:
-            former.setattr("closecall.app.engine.selection.RULE", 1)
+        with former_rule(monkeypatch):
             session.item_view.choose()
         item = session.shown.item
         assert item in group
