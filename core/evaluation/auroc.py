@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from closecall.core.errors import InputError
-from closecall.core.learning.round import is_positive
-from closecall.core.linear.hyperplane import Hyperplane
-from closecall.core.numerics.rows import cut, is_sparse
-from closecall.core.pool.held_out import HeldOut
-
-_CACHED_ROWS = 512
-"""Number of dense rows in a block. A block fits in the cache of one core, so all classifiers score a block
-before the next block is read.
-"""
 
 
 def auroc(scores: ArrayLike, y: ArrayLike) -> float | None:
@@ -44,43 +33,6 @@ def auroc(scores: ArrayLike, y: ArrayLike) -> float | None:
     below = np.searchsorted(no, yes, side="left").sum(dtype=np.int64)
     not_above = np.searchsorted(no, yes, side="right").sum(dtype=np.int64)
     return float(below + not_above) / (2.0 * len(yes) * len(no))
-
-
-class HeldOutScorer:
-    """Callable that computes the AUROC of classifiers on held-out items, for one class against the rest.
-
-    Items of unknown class are left out.
-
-    Parameters
-    ----------
-    held_out : HeldOut
-        Held-out items of the pool.
-    positive : int
-        Index of the positive class.
-    """
-
-    def __init__(self, held_out: HeldOut, positive: int) -> None:
-        known = held_out.truth >= 0
-        X = held_out.X if known.all() else held_out.X[np.flatnonzero(known)]
-        step = _CACHED_ROWS if not is_sparse(X) else max(1, X.shape[0])
-        self._parts = [(first, cut(X, first, first + step)) for first in range(0, X.shape[0], step)]
-        self._y = is_positive(held_out.truth[known], positive)
-
-    def __call__(self, hyperplanes: Sequence[Hyperplane]) -> list[float | None]:
-        """Return the AUROC of each hyperplane.
-
-        If all items are positive or all are negative, each value is None. Scores are computed in float32, for
-        one hyperplane at a time. In a product with several hyperplanes, the rounding of one hyperplane's
-        scores could depend on the other hyperplanes.
-        """
-        if not hyperplanes or self._y.all() or not self._y.any():
-            return [None] * len(hyperplanes)
-        scores = np.empty((len(hyperplanes), len(self._y)), dtype=np.float32)
-        normals = [hyperplane.normal.astype(np.float32) for hyperplane in hyperplanes]
-        for first, rows in self._parts:
-            for own, normal in zip(scores, normals, strict=True):
-                own[first : first + rows.shape[0]] = rows @ normal
-        return [auroc(own, self._y) for own in scores]
 
 
 def compare_auroc(scores: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

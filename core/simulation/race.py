@@ -18,7 +18,7 @@ from time import perf_counter, process_time
 import numpy as np
 
 from closecall.core.errors import InputError, reason
-from closecall.core.evaluation.auroc import HeldOutScorer
+from closecall.core.evaluation.held_out_scorer import Accuracy, HeldOutScorer
 from closecall.core.evaluation.rank import BruteForce
 from closecall.core.learning.round import Labels, is_positive, learn
 from closecall.core.linear.hyperplane import Hyperplane
@@ -91,8 +91,8 @@ class Turn:
         Wall-clock time of the selection, and processor time of all threads.
     train_seconds, train_cpu_seconds : float
         Wall-clock and processor time of the training that follows, on all labels.
-    auroc : float or None
-        AUROC of the new hyperplane on the held-out items; None unless these include both classes.
+    auroc, average_precision : float or None
+        Accuracy of the new hyperplane on the held-out items; None unless these include both classes.
     hyperplane : Hyperplane
         Classifier trained on all labels so far.
     """
@@ -110,6 +110,7 @@ class Turn:
     train_seconds: float
     train_cpu_seconds: float
     auroc: float | None
+    average_precision: float | None
     hyperplane: Hyperplane
 
 
@@ -161,8 +162,8 @@ class Race:
         Initial labels of all lanes.
     first_hyperplane : Hyperplane
         Classifier trained on the initial labels: round 0 of every lane.
-    first_auroc : float or None
-        AUROC of `first_hyperplane` on the held-out items.
+    first_accuracy : Accuracy
+        Accuracy of `first_hyperplane` on the held-out items.
 
     Raises
     ------
@@ -200,13 +201,13 @@ class Race:
         self._pool = pool
         self._rng = np.random.default_rng([course.seed, course.positive, course.run])
         self._oracle = Oracle(pool.truth, course.positive, noise=course.noise, seed=course.seed)
-        self._auroc = HeldOutScorer(pool.held_out, course.positive)
+        self._scorer = HeldOutScorer(pool.held_out, course.positive)
         self.course = course
         self.round = 0
         self.first = self._first_labels(items)
         with one_thread():
             self.first_hyperplane = self._learn(self.first)
-            self.first_auroc = self._auroc([self.first_hyperplane])[0]
+            self.first_accuracy: Accuracy = self._scorer([self.first_hyperplane])[0]
         self.lanes = [
             Lane(name, strategy, self.first, self.first_hyperplane) for name, strategy in strategies.items()
         ]
@@ -228,8 +229,8 @@ class Race:
         with one_thread():
             turns = {lane.name: self._turn(lane, seed) for lane in going[first:] + going[:first]}
             done = [turn for lane in going if (turn := turns[lane.name])]
-            values = self._auroc([turn.hyperplane for turn in done])
-        return [replace(turn, auroc=value) for turn, value in zip(done, values, strict=True)]
+            accuracies = self._scorer([turn.hyperplane for turn in done])
+        return [replace(turn, **own._asdict()) for turn, own in zip(done, accuracies, strict=True)]
 
     def _turn(self, lane: Lane, seed: int) -> Turn | None:
         """Select an item, answer and train once. If the lane fails, return None."""
@@ -264,6 +265,7 @@ class Race:
             train_seconds=train_seconds,
             train_cpu_seconds=train_cpu,
             auroc=None,
+            average_precision=None,
             hyperplane=hyperplane,
         )
 

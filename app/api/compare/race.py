@@ -177,7 +177,7 @@ class LiveRace:
             ],
             "rounds": ROUNDS,
             "n_first": len(first),
-            "first_auroc": self._race.first_auroc,
+            "first_auroc": self._race.first_accuracy.auroc,
             "held_out": len(held_out.ids),
             "speeds": list(SPEEDS),
             "first_picks": FIRST_PICKS,

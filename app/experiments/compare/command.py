@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from closecall.app.experiments.bench.commands.options import json_option
 from closecall.app.experiments.compare.similar.command import compare_similar
 from closecall.app.runtime.interruption import RESUMES, if_stopped
 
@@ -48,7 +49,31 @@ class WithOthers(click.Command):
             formatter.write_dl([(name, other.get_short_help_str(60)) for name, other in self.others.items()])
 
 
-@click.command("compare", cls=WithOthers, others=[compare_similar])
+@click.command("features")
+@click.argument("outs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--after",
+    "numbers",
+    multiple=True,
+    type=click.IntRange(1),
+    help="Number of labels after which the accuracy is compared; may be repeated.  [default: 50, 100, 300]",
+)
+@json_option
+def compare_features(outs: tuple[Path, ...], numbers: tuple[int, ...], json_file: Path | None) -> None:
+    """Compare the accuracy on different features of the same images.
+
+    OUTS are folders of finished comparisons, made with the same classes, runs and seed on pools of the same
+    images. Their races begin with the same labels, and differences are taken race by race.
+    """
+    from closecall.app.experiments.compare.accuracy import AFTER
+    from closecall.app.experiments.compare.features import compare_features as compare_them
+
+    if len(outs) < 2:
+        raise click.UsageError("give the folders of at least two comparisons")
+    compare_them(outs, numbers or AFTER, json_file)
+
+
+@click.command("compare", cls=WithOthers, others=[compare_similar, compare_features])
 @click.option(
     "--pool",
     "folder",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from itertools import combinations
+from functools import partial
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from closecall.app.display.strategy_labels import name_of
 from closecall.app.display.theme import STRATEGY_COLOURS
 from closecall.app.display.thumbnails import data_url
+from closecall.app.experiments.compare.accuracy import KINDS, accuracy_after, reached
 from closecall.app.experiments.compare.claims import (
     EXHAUSTIVE,
     RANDOM,
@@ -23,6 +25,7 @@ from closecall.app.experiments.compare.claims import (
     figure,
     lane_label,
     percent,
+    points,
     signed,
 )
 from closecall.app.experiments.compare.figures import FIRST_CHOSEN
@@ -72,6 +75,9 @@ def write_report(measures: Measures, figures: dict[str, Path], out: Path) -> Pat
         about_intervals=_about_intervals(measures),
         claims=[_claim(claim) for claim in found],
         rows=[_row(measures, name) for name in results.names],
+        after=[f"{n} labels" for n in reached(results)],
+        kinds=list(KINDS.values()),
+        accuracies=_accuracies(measures),
         figures=[
             drawing(figures[name], name, caption)
             for name, caption in _captions(measures, figures).items()
@@ -290,6 +296,24 @@ def _row(measures: Measures, name: str) -> dict[str, Any]:
         (percent(f"{100 * answers:.0f}"), ""),
     ]
     return row
+
+
+def _accuracies(measures: Measures) -> list[dict[str, Any]]:
+    """Return the table of the accuracy after some numbers of labels: one row for each strategy in `whole`.
+
+    A cell has the mean, and the difference to random labels with its interval.
+    """
+    results = measures.results
+    base = next((name for name in measures.whole if name_of(name) == RANDOM), None)
+    rows = []
+    for name in measures.whole:
+        cells = []
+        for n_labels, kind in product(reached(results), KINDS):
+            values = partial(accuracy_after, results, kind, n_labels=n_labels)
+            more = "" if base in (None, name) else points(measures.difference(values, name, str(base)))
+            cells.append((f"{measures.mean(values, name).mean:.1f}", more.replace(" points", "")))
+        rows.append({**_named(name), "cells": cells})
+    return rows
 
 
 def _signed(measured: Interval) -> tuple[str, str]:

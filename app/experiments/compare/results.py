@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from closecall.app.experiments.compare.race_plan import RacePlan, RaceUnit
 from closecall.app.experiments.compare.unit import FAILURES, WORKERS, read_unit, write_table
+from closecall.core.evaluation.held_out_scorer import Accuracy
 from closecall.core.files.durable import disk_trouble, replace_file
 from closecall.core.pool.pool import Pool
 
@@ -49,8 +50,8 @@ class RaceResults:
     workers : tuple of int
         All numbers of parallel workers that were used, ascending. If the comparison was interrupted and
         continued with another number of workers, there are several numbers.
-    auroc : array of shape (n_strategies, n_units, iterations + 1)
-        AUROC on the held-out items. Round 0 is before the first selection.
+    auroc, average_precision : array of shape (n_strategies, n_units, iterations + 1)
+        Accuracy on the held-out items. Round 0 is before the first selection.
     answer, margin, scored, select_seconds, train_seconds : array of shape (n_strategies, n_units, iterations)
         Values in rounds 1 and later. `answer` is 1 for yes and 0 for no; `margin` is |wᵀx + b|.
     rank : array of shape (n_strategies, n_units, iterations)
@@ -66,6 +67,7 @@ class RaceResults:
     failures: dict[str, dict[RaceUnit, str]]
     workers: tuple[int, ...]
     auroc: Floats
+    average_precision: Floats
     answer: Floats
     margin: Floats
     scored: Floats
@@ -109,6 +111,11 @@ class RaceResults:
     def of(self, values: NDArray[Any], name: str) -> NDArray[Any]:
         """Return one strategy's part of `values`, an array whose first axis is the strategies."""
         return np.asarray(values[self.names.index(name)])
+
+    @property
+    def n_first(self) -> int:
+        """Number of labels that each race begins with."""
+        return int(np.min(self.table["n_labels"].to_numpy()))
 
     def yes_share(self, name: str) -> float:
         """Return the share of positive answers among the items that the strategy selected."""
@@ -198,7 +205,7 @@ def _processor() -> str:
 def _arrays(plan: RacePlan, units: Sequence[RaceUnit], tables: Sequence[pa.Table]) -> dict[str, NDArray[Any]]:
     shape = (len(plan.names), len(units), plan.iterations + 1)
     names = {name: place for place, name in enumerate(plan.names)}
-    columns = ["auroc", "answer", "margin", "scored", "select_seconds", "train_seconds", "rank"]
+    columns = [*Accuracy._fields, "answer", "margin", "scored", "select_seconds", "train_seconds", "rank"]
     arrays: dict[str, NDArray[Any]] = {name: np.full(shape, np.nan) for name in columns}
     item = np.full(shape, -1, dtype=np.int64)
     for number, table in enumerate(tables):
@@ -208,4 +215,4 @@ def _arrays(plan: RacePlan, units: Sequence[RaceUnit], tables: Sequence[pa.Table
             arrays[name][lanes, number, rounds] = table[name].cast("double").to_numpy()
         item[lanes, number, rounds] = table["item"].fill_null(-1).to_numpy()
     arrays["item"] = item
-    return {name: array if name == "auroc" else array[:, :, 1:] for name, array in arrays.items()}
+    return {name: array if name in Accuracy._fields else array[:, :, 1:] for name, array in arrays.items()}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from closecall.app.experiments.compare.plan import UNITS
 from closecall.app.experiments.compare.race_plan import RacePlan, RaceUnit
 from closecall.core.errors import InputError
+from closecall.core.evaluation.held_out_scorer import Accuracy
 from closecall.core.files.durable import disk_trouble, replace_file
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def schema() -> pa.Schema:
             ("rank", pa.int64()),
             ("scored", pa.int64()),
             *((name, pa.float64()) for name in TIMES),
-            ("auroc", pa.float64()),
+            *((name, pa.float64()) for name in Accuracy._fields),
             pa.field("digest", pa.string(), nullable=False),
         ]
     )
@@ -80,7 +81,7 @@ def run_unit(
             "strategy": lane.name,
             "round": 0,
             "n_labels": len(race.first),
-            "auroc": race.first_auroc,
+            **race.first_accuracy._asdict(),
             "digest": race.first_hyperplane.digest,
         }
         for lane in race.lanes

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import average_precision_score, roc_auc_score
 
 from closecall.core.errors import InputError
 from closecall.core.learning.round import is_positive
@@ -99,6 +99,7 @@ def test_every_figure_follows_from_the_labels(pool, strategies):
         assert turn.hyperplane.digest == lane.hyperplane.digest == expected.digest
         y, scores = pool.held_out.truth == 1, expected.scores(pool.held_out.X)
         assert turn.auroc == pytest.approx(roc_auc_score(y, scores), abs=1e-6)
+        assert turn.average_precision == pytest.approx(average_precision_score(y, scores), abs=1e-6)
         assert turn.scored <= len(pool)
         assert turn.select_seconds > 0
         assert turn.train_seconds > 0
@@ -204,7 +205,7 @@ def test_without_held_out_items_there_is_no_auroc(tmp_path):
     """All else goes on."""
     pool = build(FakeSource(50, 4, classes=("a", "b")), tmp_path / "pool")
     race = Race(pool, {"random": make_strategy("random").fit(pool)}, COURSE)
-    assert race.first_auroc is None
+    assert race.first_accuracy == (None, None)
     assert race.step()[0].auroc is None
 
 

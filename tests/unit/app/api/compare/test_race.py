@@ -54,7 +54,7 @@ def test_what_it_tells_is_what_the_engine_gives(session, race):
         race.step()
         until(lambda n=n: len(race.since(0)["turns"]) == n)
         told += race.since(len(told))["turns"]
-    assert race.about()["first_auroc"] == engine.first_auroc
+    assert race.about()["first_auroc"] == engine.first_accuracy.auroc
     for turns in told:
         for (auroc, margin, milliseconds, scored), turn in zip(turns, engine.step(), strict=True):
             assert auroc == pytest.approx(turn.auroc, abs=1e-5)
