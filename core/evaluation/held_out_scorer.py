@@ -1,4 +1,4 @@
-"""AUROC and average precision of classifiers on the held-out items of a pool."""
+"""AUROC, average precision and recall of classifiers on the held-out items of a pool."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from closecall.core.evaluation.auroc import auroc
-from closecall.core.evaluation.average_precision import average_precision
+from closecall.core.evaluation.precision_recall import average_precision, recall_at_precision
 from closecall.core.learning.round import is_positive
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.numerics.rows import cut, is_sparse
@@ -20,11 +21,32 @@ before the next block is read.
 """
 
 
+PRECISION = 0.9
+"""Precision at which the recall is measured."""
+
+
 class Accuracy(NamedTuple):
-    """How well a classifier ranks the held-out items; None unless these include both classes."""
+    """How well a classifier ranks the held-out items; all values are None unless these include both classes.
+
+    Parameters
+    ----------
+    auroc : float or None
+        See `core.evaluation.auroc.auroc`.
+    average_precision : float or None
+        See `core.evaluation.precision_recall.average_precision`.
+    recall : float or None
+        Largest recall with a precision of at least `PRECISION`; see
+        `core.evaluation.precision_recall.recall_at_precision`.
+    """
 
     auroc: float | None
     average_precision: float | None
+    recall: float | None
+
+    @classmethod
+    def of(cls, scores: NDArray[np.float32], y: NDArray[np.bool_]) -> Accuracy:
+        """Compute the accuracy from the scores and the classes of the held-out items, both of shape (n,)."""
+        return cls(auroc(scores, y), average_precision(scores, y), recall_at_precision(scores, y, PRECISION))
 
 
 class HeldOutScorer:
@@ -54,10 +76,10 @@ class HeldOutScorer:
         the rounding of one hyperplane's scores could depend on the other hyperplanes.
         """
         if not hyperplanes or self._y.all() or not self._y.any():
-            return [Accuracy(None, None)] * len(hyperplanes)
+            return [Accuracy(None, None, None)] * len(hyperplanes)
         scores = np.empty((len(hyperplanes), len(self._y)), dtype=np.float32)
         normals = [hyperplane.normal.astype(np.float32) for hyperplane in hyperplanes]
         for first, rows in self._parts:
             for own, normal in zip(scores, normals, strict=True):
                 own[first : first + rows.shape[0]] = rows @ normal
-        return [Accuracy(auroc(own, self._y), average_precision(own, self._y)) for own in scores]
+        return [Accuracy.of(own, self._y) for own in scores]

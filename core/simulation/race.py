@@ -91,8 +91,8 @@ class Turn:
         Wall-clock time of the selection, and processor time of all threads.
     train_seconds, train_cpu_seconds : float
         Wall-clock and processor time of the training that follows, on all labels.
-    auroc, average_precision : float or None
-        Accuracy of the new hyperplane on the held-out items; None unless these include both classes.
+    accuracy : Accuracy
+        Accuracy of the new hyperplane on the held-out items.
     hyperplane : Hyperplane
         Classifier trained on all labels so far.
     """
@@ -109,8 +109,7 @@ class Turn:
     select_cpu_seconds: float
     train_seconds: float
     train_cpu_seconds: float
-    auroc: float | None
-    average_precision: float | None
+    accuracy: Accuracy
     hyperplane: Hyperplane
 
 
@@ -230,7 +229,7 @@ class Race:
             turns = {lane.name: self._turn(lane, seed) for lane in going[first:] + going[:first]}
             done = [turn for lane in going if (turn := turns[lane.name])]
             accuracies = self._scorer([turn.hyperplane for turn in done])
-        return [replace(turn, **own._asdict()) for turn, own in zip(done, accuracies, strict=True)]
+        return [replace(turn, accuracy=own) for turn, own in zip(done, accuracies, strict=True)]
 
     def _turn(self, lane: Lane, seed: int) -> Turn | None:
         """Select an item, answer and train once. If the lane fails, return None."""
@@ -264,8 +263,7 @@ class Race:
             select_cpu_seconds=select_cpu,
             train_seconds=train_seconds,
             train_cpu_seconds=train_cpu,
-            auroc=None,
-            average_precision=None,
+            accuracy=Accuracy(None, None, None),
             hyperplane=hyperplane,
         )
 

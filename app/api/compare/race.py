@@ -270,6 +270,6 @@ def _told(turn: Turn | None) -> Told:
     """
     if turn is None:
         return None
-    auroc = None if turn.auroc is None else round(turn.auroc, 5)
+    auroc = None if turn.accuracy.auroc is None else round(turn.accuracy.auroc, 5)
     seconds = min(turn.select_seconds, turn.select_cpu_seconds)
     return [auroc, float(f"{turn.margin:.3g}"), float(f"{1000 * seconds:.4g}"), turn.scored]

@@ -13,7 +13,7 @@ AFTER = (50, 100, 300)
 """Numbers of labels after which reports show the accuracy."""
 
 KINDS = {"auroc": "AUROC", "average_precision": "average precision"}
-"""Names in reports of the measures in `core.evaluation.held_out_scorer.Accuracy`."""
+"""Names of the measures in reports, by their names in `core.evaluation.held_out_scorer.Accuracy`."""
 
 
 def reached(results: RaceResults, numbers: Sequence[int] = AFTER) -> list[int]:

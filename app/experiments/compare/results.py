@@ -50,8 +50,9 @@ class RaceResults:
     workers : tuple of int
         All numbers of parallel workers that were used, ascending. If the comparison was interrupted and
         continued with another number of workers, there are several numbers.
-    auroc, average_precision : array of shape (n_strategies, n_units, iterations + 1)
-        Accuracy on the held-out items. Round 0 is before the first selection.
+    auroc, average_precision, recall : array of shape (n_strategies, n_units, iterations + 1)
+        Accuracy on the held-out items; see `core.evaluation.held_out_scorer.Accuracy`. Round 0 is before the
+        first selection.
     answer, margin, scored, select_seconds, train_seconds : array of shape (n_strategies, n_units, iterations)
         Values in rounds 1 and later. `answer` is 1 for yes and 0 for no; `margin` is |wᵀx + b|.
     rank : array of shape (n_strategies, n_units, iterations)
@@ -68,6 +69,7 @@ class RaceResults:
     workers: tuple[int, ...]
     auroc: Floats
     average_precision: Floats
+    recall: Floats
     answer: Floats
     margin: Floats
     scored: Floats

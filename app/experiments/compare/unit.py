@@ -136,5 +136,5 @@ def read_table(path: Path, expected: pa.Schema) -> pa.Table:
 
 
 def _row(turn: Turn) -> dict[str, Any]:
-    row = {name: value for name, value in vars(turn).items() if name != "hyperplane"}
-    return {**row, "digest": turn.hyperplane.digest}
+    row = {name: value for name, value in vars(turn).items() if name not in {"accuracy", "hyperplane"}}
+    return {**row, **turn.accuracy._asdict(), "digest": turn.hyperplane.digest}

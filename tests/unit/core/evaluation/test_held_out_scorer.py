@@ -48,4 +48,4 @@ def test_sparse_items_are_worth_what_they_are_dense(held_out):
 
 def test_without_a_held_out_yes_there_is_no_figure(held_out):
     """Class 7 is none of theirs."""
-    assert HeldOutScorer(held_out, 7)([Hyperplane(np.ones(6), 0)]) == [(None, None)]
+    assert HeldOutScorer(held_out, 7)([Hyperplane(np.ones(6), 0)]) == [(None, None, None)]

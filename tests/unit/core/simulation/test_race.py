@@ -98,8 +98,8 @@ def test_every_figure_follows_from_the_labels(pool, strategies):
         expected = train(labels.X, labels.y, labels.ids, C=3.0, class_weight="balanced")
         assert turn.hyperplane.digest == lane.hyperplane.digest == expected.digest
         y, scores = pool.held_out.truth == 1, expected.scores(pool.held_out.X)
-        assert turn.auroc == pytest.approx(roc_auc_score(y, scores), abs=1e-6)
-        assert turn.average_precision == pytest.approx(average_precision_score(y, scores), abs=1e-6)
+        assert turn.accuracy.auroc == pytest.approx(roc_auc_score(y, scores), abs=1e-6)
+        assert turn.accuracy.average_precision == pytest.approx(average_precision_score(y, scores), abs=1e-6)
         assert turn.scored <= len(pool)
         assert turn.select_seconds > 0
         assert turn.train_seconds > 0
@@ -205,8 +205,8 @@ def test_without_held_out_items_there_is_no_auroc(tmp_path):
     """All else goes on."""
     pool = build(FakeSource(50, 4, classes=("a", "b")), tmp_path / "pool")
     race = Race(pool, {"random": make_strategy("random").fit(pool)}, COURSE)
-    assert race.first_accuracy == (None, None)
-    assert race.step()[0].auroc is None
+    assert race.first_accuracy == (None, None, None)
+    assert race.step()[0].accuracy == (None, None, None)
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_what_it_tells_is_what_the_engine_gives(session, race):
     assert race.about()["first_auroc"] == engine.first_accuracy.auroc
     for turns in told:
         for (auroc, margin, milliseconds, scored), turn in zip(turns, engine.step(), strict=True):
-            assert auroc == pytest.approx(turn.auroc, abs=1e-5)
+            assert auroc == pytest.approx(turn.accuracy.auroc, abs=1e-5)
             assert margin == pytest.approx(turn.margin, rel=1e-2)
             assert scored == turn.scored
             assert milliseconds > 0

@@ -26,6 +26,7 @@ from closecall.app.experiments.compare.results import RaceResults
 from closecall.app.experiments.compare.unit import TIMES, read_unit
 from closecall.app.experiments.compare.workers import _Worker
 from closecall.core.errors import InputError
+from closecall.core.evaluation.held_out_scorer import Accuracy
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import make_strategy
@@ -117,12 +118,14 @@ def test_every_unit_is_the_race_of_its_words(folder, finished):
                     if (row["positive"], row["run"], row["strategy"]) == (positive, number, name)
                 ]
                 assert [row["round"] for row in mine] == list(range(13))
-                assert (mine[0]["auroc"], mine[0]["average_precision"]) == race.first_accuracy
+                assert tuple(mine[0][measure] for measure in Accuracy._fields) == race.first_accuracy
                 assert mine[0]["item"] is None
                 own = [turn for turn in turns if turn.strategy == name]
                 assert [row["item"] for row in mine[1:]] == [turn.item for turn in own]
-                for measure in ("auroc", "average_precision"):
-                    assert [row[measure] for row in mine[1:]] == [getattr(turn, measure) for turn in own]
+                for measure in Accuracy._fields:
+                    assert [row[measure] for row in mine[1:]] == [
+                        getattr(turn.accuracy, measure) for turn in own
+                    ]
                 assert [row["digest"] for row in mine[1:]] == [turn.hyperplane.digest for turn in own]
 
 
@@ -251,6 +254,7 @@ def test_results_as_arrays(folder, finished):
         place = results.names.index(row["strategy"]), results.units.index((row["positive"], row["run"]))
         assert results.auroc[*place, row["round"]] == row["auroc"]
         assert results.average_precision[*place, row["round"]] == row["average_precision"]
+        assert results.recall[*place, row["round"]] == row["recall"]
         if row["round"]:
             assert results.item[*place, row["round"] - 1] == row["item"]
             assert results.margin[*place, row["round"] - 1] == row["margin"]

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.metrics import average_precision_score
+from sklearn.metrics import average_precision_score, precision_recall_curve
 
-from closecall.core.evaluation.average_precision import average_precision
+from closecall.core.evaluation.precision_recall import average_precision, recall_at_precision
 
 
 @pytest.mark.parametrize("share", [0.5, 0.01, 0.95])
@@ -31,3 +31,24 @@ def test_one_kind_alone_has_none():
     assert average_precision([1.0, 2.0], [True, True]) is None
     assert average_precision([1.0, 2.0], [False, False]) is None
     assert average_precision([], []) is None
+    assert recall_at_precision([1.0, 2.0], [True, True], 0.9) is None
+
+
+@pytest.mark.parametrize("share", [0.5, 0.02])
+@pytest.mark.parametrize("levels", [None, 5])
+@pytest.mark.parametrize("least", [0.3, 0.9, 0.999])
+def test_the_recall_is_the_largest_on_the_curve(share, levels, least):
+    """Of scikit-learn's curve, without its last point, which belongs to no threshold."""
+    rng = np.random.default_rng(int(100 * share))
+    y = rng.random(2000) < share
+    scores = rng.normal(size=2000) + 2 * y
+    if levels:
+        scores = np.round(scores * levels) / levels
+    precision, recall, _ = precision_recall_curve(y, scores)
+    reached = recall[:-1][precision[:-1] >= least]
+    assert recall_at_precision(scores, y, least) == pytest.approx(max(reached, default=0))
+
+
+def test_without_such_a_precision_there_is_no_recall():
+    """The highest scores are of negatives."""
+    assert recall_at_precision([3.0, 2.0, 1.0], [False, True, True], 0.9) == 0
