@@ -73,7 +73,31 @@ def compare_features(outs: tuple[Path, ...], numbers: tuple[int, ...], json_file
     compare_them(outs, numbers or AFTER, json_file)
 
 
-@click.command("compare", cls=WithOthers, others=[compare_similar, compare_features])
+@click.command("until")
+@click.argument("outs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--base", default="random", show_default=True, help="Strategy or peer that the others are compared with."
+)
+@click.option(
+    "--label-seconds",
+    type=click.FloatRange(0, min_open=True),
+    help="Count seconds of selection and labeling instead of labels, with this assumed time per label.",
+)
+@json_option
+def compare_until(
+    outs: tuple[Path, ...], base: str, label_seconds: float | None, json_file: Path | None
+) -> None:
+    """Count the labels that strategies need until targets are reached.
+
+    OUTS are folders of finished comparisons. Targets are shares of the accuracy under full supervision, a
+    recall, and a number of positives. A race that ends before a target counts as censored.
+    """
+    from closecall.app.experiments.compare.until import labels_until
+
+    labels_until(outs, base, label_seconds, json_file)
+
+
+@click.command("compare", cls=WithOthers, others=[compare_similar, compare_features, compare_until])
 @click.option(
     "--pool",
     "folder",

@@ -16,8 +16,7 @@ from closecall.app.display.strategy_labels import name_of
 from closecall.app.experiments.bench.report import show_table, write_json
 from closecall.app.experiments.compare.accuracy import KINDS, accuracy_after, reached
 from closecall.app.experiments.compare.claims import RANDOM, lane_label, points
-from closecall.app.experiments.compare.race_plan import RacePlan
-from closecall.app.experiments.compare.results import Floats, RaceResults, about
+from closecall.app.experiments.compare.results import Floats, RaceResults, about, read_finished
 from closecall.app.experiments.compare.statistics import Interval, interval
 from closecall.core.errors import InputError
 
@@ -43,7 +42,7 @@ def compare_features(outs: Sequence[Path], numbers: Sequence[int], json_file: Pa
         If a comparison is unfinished, or if comparisons differ in their items or in options other than the
         strategies and the number of rounds.
     """
-    found = [_read(out) for out in outs]
+    found = [read_finished(out) for out in outs]
     for out, results in zip(outs[1:], found[1:], strict=True):
         _require_same(found[0], results, outs[0], out)
     rows = feature_rows(outs, found, numbers)
@@ -110,13 +109,6 @@ def _line(row: dict[str, Any]) -> tuple[str, ...]:
         f"{row['value']['mean']:.1f}",
         *("" if one is None else points(Interval(**one)).replace(" points", "") for one in more),
     )
-
-
-def _read(out: Path) -> RaceResults:
-    plan = RacePlan.read(out)
-    if missing := len(plan.missing(out)):
-        raise InputError(f"{out} is unfinished: {missing} of {len(plan.units)} races are missing")
-    return RaceResults.read(plan, plan.open_pool(), out)
 
 
 def _require_same(first: RaceResults, other: RaceResults, first_out: Path, out: Path) -> None:

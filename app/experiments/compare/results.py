@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from closecall.app.experiments.compare.race_plan import RacePlan, RaceUnit
 from closecall.app.experiments.compare.unit import FAILURES, WORKERS, read_unit, write_table
+from closecall.core.errors import InputError
 from closecall.core.evaluation.held_out_scorer import Accuracy
 from closecall.core.files.durable import disk_trouble, replace_file
 from closecall.core.pool.pool import Pool
@@ -136,6 +137,20 @@ class RaceResults:
         All strategies have the same level in round 0.
         """
         return np.asarray(self.gain[:, :, 1:].mean(axis=2))
+
+
+def read_finished(out: Path) -> RaceResults:
+    """Read the results of a comparison.
+
+    Raises
+    ------
+    InputError
+        If there is no comparison in the folder, or if races are missing.
+    """
+    plan = RacePlan.read(out)
+    if missing := len(plan.missing(out)):
+        raise InputError(f"{out} is unfinished: {missing} of {len(plan.units)} races are missing")
+    return RaceResults.read(plan, plan.open_pool(), out)
 
 
 def write_results(results: RaceResults, out: Path, *, label_seconds: float) -> None:
