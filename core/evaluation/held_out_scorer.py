@@ -43,11 +43,6 @@ class Accuracy(NamedTuple):
     average_precision: float | None
     recall: float | None
 
-    @classmethod
-    def of(cls, scores: NDArray[np.float32], y: NDArray[np.bool_]) -> Accuracy:
-        """Compute the accuracy from the scores and the classes of the held-out items, both of shape (n,)."""
-        return cls(auroc(scores, y), average_precision(scores, y), recall_at_precision(scores, y, PRECISION))
-
 
 class HeldOutScorer:
     """Callable that computes the accuracy of classifiers on held-out items, for one class against the rest.
@@ -60,14 +55,21 @@ class HeldOutScorer:
         Held-out items of the pool.
     positive : int
         Index of the positive class.
+    prevalence : float or None
+        Share of positives for which the average precision and the recall are estimated, by weights of the
+        positives. None for their share of the held-out items.
     """
 
-    def __init__(self, held_out: HeldOut, positive: int) -> None:
+    def __init__(self, held_out: HeldOut, positive: int, *, prevalence: float | None = None) -> None:
         known = held_out.truth >= 0
         X = held_out.X if known.all() else held_out.X[np.flatnonzero(known)]
         step = _CACHED_ROWS if not is_sparse(X) else max(1, X.shape[0])
         self._parts = [(first, cut(X, first, first + step)) for first in range(0, X.shape[0], step)]
         self._y = is_positive(held_out.truth[known], positive)
+        n_yes = int(self._y.sum())
+        self._weight = 1.0
+        if prevalence is not None and n_yes:
+            self._weight = prevalence / (1 - prevalence) * (len(self._y) - n_yes) / n_yes
 
     def __call__(self, hyperplanes: Sequence[Hyperplane]) -> list[Accuracy]:
         """Return the accuracy of each hyperplane.
@@ -82,4 +84,12 @@ class HeldOutScorer:
         for first, rows in self._parts:
             for own, normal in zip(scores, normals, strict=True):
                 own[first : first + rows.shape[0]] = rows @ normal
-        return [Accuracy.of(own, self._y) for own in scores]
+        return [self._accuracy(own) for own in scores]
+
+    def _accuracy(self, scores: NDArray[np.float32]) -> Accuracy:
+        y, weight = self._y, self._weight
+        return Accuracy(
+            auroc(scores, y),
+            average_precision(scores, y, weight=weight),
+            recall_at_precision(scores, y, PRECISION, weight=weight),
+        )

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 
-def average_precision(scores: ArrayLike, y: ArrayLike) -> float | None:
+def average_precision(scores: ArrayLike, y: ArrayLike, *, weight: float = 1.0) -> float | None:
     """Compute the average precision.
 
     The precision at a positive is the share of positives among all items that score at least as high as this
@@ -19,22 +19,27 @@ def average_precision(scores: ArrayLike, y: ArrayLike) -> float | None:
         Scores of the items, without NaN.
     y : array of shape (n,), bool
         True for positives.
+    weight : float
+        Weight of a positive; a negative has the weight 1. The result is that of a set of items in which each
+        positive occurs so many times.
 
     Returns
     -------
     float or None
         None if all items are positive or all are negative.
     """
-    points = _at_positives(scores, y)
+    points = _at_positives(scores, y, weight)
     return None if points is None else float(np.mean(points[0]))
 
 
-def recall_at_precision(scores: ArrayLike, y: ArrayLike, least: float) -> float | None:
+def recall_at_precision(
+    scores: ArrayLike, y: ArrayLike, least: float, *, weight: float = 1.0
+) -> float | None:
     """Compute the largest recall at a threshold whose precision is at least `least`.
 
     Parameters
     ----------
-    scores, y
+    scores, y, weight
         See `average_precision`.
     least : float
         Minimum precision, 0 to 1.
@@ -44,14 +49,16 @@ def recall_at_precision(scores: ArrayLike, y: ArrayLike, least: float) -> float 
     float or None
         0 if no threshold has this precision; None if all items are positive or all are negative.
     """
-    points = _at_positives(scores, y)
+    points = _at_positives(scores, y, weight)
     if points is None:
         return None
     precision, recall = points
     return float(np.max(recall[precision >= least], initial=0.0))
 
 
-def _at_positives(scores: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+def _at_positives(
+    scores: ArrayLike, y: ArrayLike, weight: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
     """Return precision and recall at the score of each positive, in ascending order of the scores.
 
     Thresholds between two positives have the same recall as the upper one, and a lower precision.
@@ -62,4 +69,4 @@ def _at_positives(scores: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64],
         return None
     hits = len(yes) - np.searchsorted(yes, yes, side="left")
     false = len(no) - np.searchsorted(no, yes, side="left")
-    return hits / (hits + false), hits / len(yes)
+    return weight * hits / (weight * hits + false), hits / len(yes)

@@ -80,20 +80,20 @@ class ItemsByClass:
         which an annotator would start.
         """
         least = least_of(n)
-        size = self._size(positive)
+        size = self.size(positive)
         drawn = int(rng.hypergeometric(size, len(self) - size, n))
         yes = min(max(drawn, least), n - least)
         return np.concatenate([self.of(rng, positive, yes), self.others(rng, positive, n - yes)])
 
     def of(self, rng: np.random.Generator, positive: int, n: int) -> Ids:
         """Draw n items of a class at random."""
-        places = self._bounds[positive] + rng.choice(self._size(positive), n, replace=False)
+        places = self._bounds[positive] + rng.choice(self.size(positive), n, replace=False)
         return np.asarray(self._ids[places])
 
     def others(self, rng: np.random.Generator, positive: int, n: int) -> Ids:
         """Draw n items at random from all other classes together."""
-        places = self._bounds[0] + rng.choice(len(self) - self._size(positive), n, replace=False)
-        places[places >= self._bounds[positive]] += self._size(positive)
+        places = self._bounds[0] + rng.choice(len(self) - self.size(positive), n, replace=False)
+        places[places >= self._bounds[positive]] += self.size(positive)
         return np.asarray(self._ids[places])
 
     def any(self, rng: np.random.Generator, n: int) -> Ids:
@@ -107,7 +107,8 @@ class ItemsByClass:
     def __len__(self) -> int:
         return int(self._bounds[-1] - self._bounds[0])
 
-    def _size(self, positive: int) -> int:
+    def size(self, positive: int) -> int:
+        """Return the number of items of a class."""
         return int(self._bounds[positive + 1] - self._bounds[positive])
 
 

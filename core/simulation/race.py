@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from time import perf_counter, process_time
 
 import numpy as np
+from numpy.typing import NDArray
 
 from closecall.core.errors import InputError, reason
 from closecall.core.evaluation.held_out_scorer import Accuracy, HeldOutScorer
@@ -26,8 +27,9 @@ from closecall.core.linear.svm import ClassWeight
 from closecall.core.numerics.blas import one_thread
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import QueryStrategy
-from closecall.core.simulation.drawing import ItemsByClass
+from closecall.core.simulation.drawing import Ids, ItemsByClass
 from closecall.core.simulation.oracle import Oracle
+from closecall.core.simulation.prevalence import hidden_positives, positive_classes
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,10 @@ class Course:
         Probability, 0 to 1, of a wrong answer. An item gets the same answer in every lane.
     seed : int
         Seed of initial labels, noise and random selections; not negative.
+    prevalence : float or None
+        Share of positives in the pool. If the class `positive` is more frequent, random items of it are
+        hidden from the race. If it is rarer, random classes are positive, too. See
+        `core.simulation.prevalence`. None for the class as it is.
     most_seconds : float or None
         Time limit per selection in seconds; None for no limit. A lane leaves the race if both the wall-clock
         time and the processor time of a selection exceed the limit. This selection still counts. Wall-clock
@@ -62,6 +68,7 @@ class Course:
     noise: float = 0.0
     seed: int = 0
     most_seconds: float | None = None
+    prevalence: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +83,8 @@ class Turn:
         Number of the round, from 1.
     n_labels : int
         Number of labels, including the label of this round.
+    n_positives : int
+        Number of positive labels among them.
     item : int
         Id of the selected item.
     answer : bool
@@ -100,6 +109,7 @@ class Turn:
     strategy: str
     round: int
     n_labels: int
+    n_positives: int
     item: int
     answer: bool
     margin: float
@@ -161,6 +171,10 @@ class Race:
         Initial labels of all lanes.
     first_hyperplane : Hyperplane
         Classifier trained on the initial labels: round 0 of every lane.
+    hidden : array of int64
+        Positives of the pool that no lane can select, ascending; see `Course.prevalence`.
+    accuracy_of : HeldOutScorer
+        Computes the accuracy of hyperplanes on the held-out items.
     first_accuracy : Accuracy
         Accuracy of `first_hyperplane` on the held-out items.
 
@@ -197,16 +211,20 @@ class Race:
                 f"{pool.classes[course.positive]} has fewer than {course.n_first} items "
                 f"in the pool {pool.path}"
             )
+        self.course = course
         self._pool = pool
         self._rng = np.random.default_rng([course.seed, course.positive, course.run])
-        self._oracle = Oracle(pool.truth, course.positive, noise=course.noise, seed=course.seed)
-        self._scorer = HeldOutScorer(pool.held_out, course.positive)
-        self.course = course
+        drawn = np.random.default_rng([course.seed, course.positive, course.run, 1])
+        self._positives = positive_classes(items, course.positive, course.prevalence, drawn)
+        self._oracle = Oracle(self._truth, course.positive, noise=course.noise, seed=course.seed)
+        held_out = replace(pool.held_out, truth=self._merged(pool.held_out.truth))
+        self.accuracy_of = HeldOutScorer(held_out, course.positive, prevalence=course.prevalence)
         self.round = 0
         self.first = self._first_labels(items)
+        self.hidden = self._hidden_items(drawn)
         with one_thread():
             self.first_hyperplane = self._learn(self.first)
-            self.first_accuracy: Accuracy = self._scorer([self.first_hyperplane])[0]
+            self.first_accuracy: Accuracy = self.accuracy_of([self.first_hyperplane])[0]
         self.lanes = [
             Lane(name, strategy, self.first, self.first_hyperplane) for name, strategy in strategies.items()
         ]
@@ -215,6 +233,10 @@ class Race:
     def is_over(self) -> bool:
         """Whether all lanes have failed."""
         return all(lane.failure for lane in self.lanes)
+
+    def is_positive(self, ids: Ids) -> NDArray[np.bool_]:
+        """Return whether each item is positive in this race, of shape (n,)."""
+        return is_positive(self._truth(ids), self.course.positive)
 
     def step(self) -> list[Turn]:
         """Run one round, and return one turn of each running lane, in the order of the lanes.
@@ -228,14 +250,15 @@ class Race:
         with one_thread():
             turns = {lane.name: self._turn(lane, seed) for lane in going[first:] + going[:first]}
             done = [turn for lane in going if (turn := turns[lane.name])]
-            accuracies = self._scorer([turn.hyperplane for turn in done])
+            accuracies = self.accuracy_of([turn.hyperplane for turn in done])
         return [replace(turn, accuracy=own) for turn, own in zip(done, accuracies, strict=True)]
 
     def _turn(self, lane: Lane, seed: int) -> Turn | None:
         """Select an item, answer and train once. If the lane fails, return None."""
         try:
+            excluded = self._excluded(lane)
             cpu, start = process_time(), perf_counter()
-            selection = lane.strategy.select(lane.hyperplane, exclude=np.sort(lane.labels.ids), seed=seed)
+            selection = lane.strategy.select(lane.hyperplane, exclude=excluded, seed=seed)
             select_seconds, select_cpu = perf_counter() - start, process_time() - cpu
             item = int(selection.ids[0])
             rank = self._rank(lane, item) if self.round.bit_count() == 1 else None
@@ -254,6 +277,7 @@ class Race:
             strategy=lane.name,
             round=self.round,
             n_labels=len(labels),
+            n_positives=int(labels.y.sum()),
             item=item,
             answer=bool(labels.y[-1]),
             margin=float(selection.margins[0]),
@@ -269,11 +293,34 @@ class Race:
 
     def _rank(self, lane: Lane, item: int) -> int:
         """Return the number of unlabeled items nearer to the lane's hyperplane than `item`."""
-        return BruteForce(self._pool, lane.hyperplane, exclude=lane.labels.ids).rank(item)
+        return BruteForce(self._pool, lane.hyperplane, exclude=self._excluded(lane)).rank(item)
+
+    def _excluded(self, lane: Lane) -> Ids:
+        """Return the items that the lane can't select, ascending."""
+        labeled = np.sort(lane.labels.ids)
+        return np.union1d(labeled, self.hidden) if len(self.hidden) else labeled
 
     def _first_labels(self, items: ItemsByClass) -> Labels:
         ids = np.sort(items.per_class(self._rng, self.course.positive, self.course.n_first))
-        return Labels.of(self._pool, ids, is_positive(self._pool.truth(ids), self.course.positive))
+        return Labels.of(self._pool, ids, self.is_positive(ids))
+
+    def _hidden_items(self, rng: np.random.Generator) -> Ids:
+        """Return the positives that are hidden from all lanes, ascending. The first labels are not hidden."""
+        if self.course.prevalence is None:
+            return np.empty(0, dtype=np.int64)
+        unlabeled = np.setdiff1d(self._pool.ids, self.first.ids)
+        y = self.is_positive(unlabeled)
+        return hidden_positives(unlabeled[y], int((~y).sum()), self.course.prevalence, rng)
+
+    def _truth(self, ids: Ids) -> NDArray[np.integer]:
+        return self._merged(self._pool.truth(ids))
+
+    def _merged(self, truth: NDArray[np.int16]) -> NDArray[np.int16]:
+        """Return classes in which those that count as positive have the index of the positive class."""
+        if len(self._positives) == 1:
+            return truth
+        merged = np.where(np.isin(truth, self._positives), self.course.positive, truth)
+        return merged.astype(np.int16)
 
     def _learn(self, labels: Labels) -> Hyperplane:
         hyperplane = learn(labels, C=self.course.C, class_weight=self.course.class_weight).hyperplane

@@ -153,6 +153,11 @@ def compare_until(
     help="Probability of a wrong answer; the same for an item in every lane.",
 )
 @click.option(
+    "--prevalence",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="Share of positives: hides items of the class, or adds classes to it.  [default: as in the pool]",
+)
+@click.option(
     "--limit",
     type=click.FloatRange(0, min_open=True),
     default=20.0,

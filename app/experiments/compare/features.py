@@ -20,7 +20,7 @@ from closecall.app.experiments.compare.results import Floats, RaceResults, about
 from closecall.app.experiments.compare.statistics import Interval, interval
 from closecall.core.errors import InputError
 
-_SAME = ("classes", "runs", "first", "C", "class_weight", "noise", "seed")
+_SAME = ("classes", "runs", "first", "C", "class_weight", "noise", "seed", "prevalence")
 """Options that must be equal, so that the races begin with the same labels of the same items."""
 
 

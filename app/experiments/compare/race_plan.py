@@ -74,7 +74,7 @@ class RacePlan(Plan[RaceUnit]):
         See `core.selection.words`.
     peers : tuple of str
         Names in `app.experiments.compare.peers.PEERS`.
-    first, C, class_weight, noise, seed, limit
+    first, C, class_weight, noise, seed, limit, prevalence
         See `core.simulation.race.Course`, where `first` is called `n_first`, and `limit` is `most_seconds`.
     names_version : int
         See `NAMES_VERSION`.
@@ -91,6 +91,7 @@ class RacePlan(Plan[RaceUnit]):
     noise: float = 0.0
     seed: int = 0
     limit: float = 20.0
+    prevalence: float | None = None
     names_version: int = NAMES_VERSION
 
     @classmethod
@@ -189,6 +190,7 @@ class RacePlan(Plan[RaceUnit]):
             noise=self.noise,
             seed=self.seed,
             most_seconds=self.limit,
+            prevalence=self.prevalence,
         )
 
     @classmethod

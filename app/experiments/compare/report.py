@@ -138,10 +138,11 @@ def _facts(measures: Measures) -> str:
     plan, pool = results.plan, results.pool
     weight = ", balanced" if plan.class_weight else ""
     each = " of each" if len(plan.classes) > 1 else ""
+    rare = f", {percent(f'{100 * plan.prevalence:g}')} of the items positive" if plan.prevalence else ""
     return (
         f"{pool.title}: {len(pool):,} items × {pool.n_features:,} features, {len(pool.held_out):,} held out; "
         f"{_count(len(plan.classes), 'class', 'classes')}, {_count(plan.runs, 'run')}{each}, "
-        f"{_count(plan.iterations, 'label')} chosen one by one, C = {plan.C:g}{weight}."
+        f"{_count(plan.iterations, 'label')} chosen one by one, C = {plan.C:g}{weight}{rare}."
     )
 
 

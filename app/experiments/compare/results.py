@@ -30,6 +30,9 @@ MANIFEST = "manifest.json"
 
 Floats = NDArray[np.float64]
 
+_FROM_START = (*Accuracy._fields, "n_positives")
+"""Columns that also have values in round 0."""
+
 _PACKAGES = ("closecall", "numpy", "scipy", "numba", "scikit-learn", "pyarrow")
 
 
@@ -54,6 +57,8 @@ class RaceResults:
     auroc, average_precision, recall : array of shape (n_strategies, n_units, iterations + 1)
         Accuracy on the held-out items; see `core.evaluation.held_out_scorer.Accuracy`. Round 0 is before the
         first selection.
+    n_positives : array of shape (n_strategies, n_units, iterations + 1)
+        Number of positive labels, including those that a race begins with.
     answer, margin, scored, select_seconds, train_seconds : array of shape (n_strategies, n_units, iterations)
         Values in rounds 1 and later. `answer` is 1 for yes and 0 for no; `margin` is |wᵀx + b|.
     rank : array of shape (n_strategies, n_units, iterations)
@@ -71,6 +76,7 @@ class RaceResults:
     auroc: Floats
     average_precision: Floats
     recall: Floats
+    n_positives: Floats
     answer: Floats
     margin: Floats
     scored: Floats
@@ -222,7 +228,7 @@ def _processor() -> str:
 def _arrays(plan: RacePlan, units: Sequence[RaceUnit], tables: Sequence[pa.Table]) -> dict[str, NDArray[Any]]:
     shape = (len(plan.names), len(units), plan.iterations + 1)
     names = {name: place for place, name in enumerate(plan.names)}
-    columns = [*Accuracy._fields, "answer", "margin", "scored", "select_seconds", "train_seconds", "rank"]
+    columns = [*_FROM_START, "answer", "margin", "scored", "select_seconds", "train_seconds", "rank"]
     arrays: dict[str, NDArray[Any]] = {name: np.full(shape, np.nan) for name in columns}
     item = np.full(shape, -1, dtype=np.int64)
     for number, table in enumerate(tables):
@@ -232,4 +238,4 @@ def _arrays(plan: RacePlan, units: Sequence[RaceUnit], tables: Sequence[pa.Table
             arrays[name][lanes, number, rounds] = table[name].cast("double").to_numpy()
         item[lanes, number, rounds] = table["item"].fill_null(-1).to_numpy()
     arrays["item"] = item
-    return {name: array if name in Accuracy._fields else array[:, :, 1:] for name, array in arrays.items()}
+    return {name: array if name in _FROM_START else array[:, :, 1:] for name, array in arrays.items()}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from closecall.app.experiments.compare.results import Floats, RaceResults
 from closecall.core.evaluation.held_out_scorer import PRECISION, Accuracy
@@ -28,8 +28,8 @@ class Target:
     meaning : str
         What is reached, in words.
     measure : str
-        A field of `core.evaluation.held_out_scorer.Accuracy`, or "positives": the number of yes answers,
-        including those that the race begins with.
+        A field of `core.evaluation.held_out_scorer.Accuracy`, or "n_positives": the number of positive
+        labels, including those that a race begins with.
     goal : float
         Value of the measure that must be reached.
     is_share : bool
@@ -56,12 +56,12 @@ TARGETS = (
         for share in (0.95, 0.99)
     ),
     Target("recall", f"recall {RECALL:g} at precision {PRECISION:g}", "recall", RECALL),
-    Target("positives", f"{WANTED} positives", "positives", WANTED),
+    Target("positives", f"{WANTED} positives", "n_positives", WANTED),
 )
 """All targets, in the order of reports."""
 
 
-def first_round(results: RaceResults, target: Target, full: dict[int, Accuracy], name: str) -> Floats:
+def first_round(results: RaceResults, target: Target, full: Sequence[Accuracy], name: str) -> Floats:
     """Return the first round in which each race reached the target; infinity if it never did.
 
     Parameters
@@ -70,8 +70,8 @@ def first_round(results: RaceResults, target: Target, full: dict[int, Accuracy],
         Results of the comparison.
     target : Target
         What must be reached.
-    full : dict
-        Accuracy under full supervision, by class.
+    full : sequence of Accuracy
+        Accuracy under full supervision in each race.
     name : str
         Name of the strategy, which must have run to the end of all races.
 
@@ -79,17 +79,9 @@ def first_round(results: RaceResults, target: Target, full: dict[int, Accuracy],
     -------
     array of shape (n_units,)
     """
-    values = _values(results, target.measure, name)
+    values = results.of(getattr(results, target.measure), name)
     goals = np.full(len(results.units), target.goal)
     if target.is_share:
-        goals *= [getattr(full[unit.positive], target.measure) for unit in results.units]
+        goals *= [getattr(own, target.measure) for own in full]
     reached = values >= goals[:, None]
     return np.where(reached.any(axis=1), reached.argmax(axis=1), np.inf)
-
-
-def _values(results: RaceResults, measure: str, name: str) -> NDArray[np.float64]:
-    """Return a measure in each race and round, from round 0; shape (n_units, iterations + 1)."""
-    if measure != "positives":
-        return results.of(getattr(results, measure), name)
-    found = np.cumsum(results.of(results.answer, name), axis=1)
-    return results.plan.first + np.pad(found, ((0, 0), (1, 0)))

@@ -44,6 +44,7 @@ def schema() -> pa.Schema:
             pa.field("strategy", pa.string(), nullable=False),
             pa.field("round", pa.int32(), nullable=False),
             pa.field("n_labels", pa.int32(), nullable=False),
+            pa.field("n_positives", pa.int32(), nullable=False),
             ("item", pa.int64()),
             ("answer", pa.bool_()),
             ("margin", pa.float64()),
@@ -81,6 +82,7 @@ def run_unit(
             "strategy": lane.name,
             "round": 0,
             "n_labels": len(race.first),
+            "n_positives": int(race.first.y.sum()),
             **race.first_accuracy._asdict(),
             "digest": race.first_hyperplane.digest,
         }

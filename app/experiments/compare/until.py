@@ -19,6 +19,7 @@ from closecall.app.experiments.compare.results import Floats, about, read_finish
 from closecall.app.experiments.compare.supervision import full_supervision
 from closecall.app.experiments.compare.targets import TARGETS, first_round
 from closecall.core.errors import InputError
+from closecall.core.evaluation.held_out_scorer import Accuracy
 
 FACTORS = (1.0, 1.25, 1.5, 2.0, 4.0)
 """Factors of the performance profile."""
@@ -48,7 +49,7 @@ def labels_until(
     rows, pools = [], []
     for out in outs:
         results = read_finished(out)
-        full = full_supervision(out, results.plan, results.pool)
+        full = full_supervision(out, results)
         measures = Measures(results, label_seconds or 0.0)
         pools.append({"out": str(out), **about(results.pool), "races": len(results.units)})
         rows += until_rows(str(out), measures, full, base, is_in_seconds=label_seconds is not None)
@@ -68,7 +69,7 @@ def labels_until(
 
 
 def until_rows(
-    comparison: str, measures: Measures, full: dict[int, Any], base: str, *, is_in_seconds: bool
+    comparison: str, measures: Measures, full: Sequence[Accuracy], base: str, *, is_in_seconds: bool
 ) -> list[dict[str, Any]]:
     """Return one row for each target and each strategy that ran to the end of all races.
 

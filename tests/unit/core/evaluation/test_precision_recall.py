@@ -52,3 +52,13 @@ def test_the_recall_is_the_largest_on_the_curve(share, levels, least):
 def test_without_such_a_precision_there_is_no_recall():
     """The highest scores are of negatives."""
     assert recall_at_precision([3.0, 2.0, 1.0], [False, True, True], 0.9) == 0
+
+
+def test_weighted_positives_are_repeated_ones():
+    """Three of each positive, and a weight of 3."""
+    rng = np.random.default_rng(2)
+    y = rng.random(300) < 0.2
+    scores = np.round(rng.normal(size=300) + y, 1)
+    more = np.concatenate([scores, scores[y], scores[y]]), np.concatenate([y, y[y], y[y]])
+    assert average_precision(scores, y, weight=3) == pytest.approx(average_precision(*more))
+    assert recall_at_precision(scores, y, 0.6, weight=3) == pytest.approx(recall_at_precision(*more, 0.6))

@@ -209,9 +209,63 @@ def test_without_held_out_items_there_is_no_auroc(tmp_path):
     assert race.step()[0].accuracy == (None, None, None)
 
 
+def test_a_rarer_question_hides_positives(pool, strategies):
+    """One in ten unlabeled items is left positive; nobody selects a hidden one, and ranks leave them out."""
+    course = replace(COURSE, prevalence=0.1)
+    race = Race(pool, strategies, course)
+    hidden = set(race.hidden.tolist())
+    assert (pool.truth(race.hidden) == 1).all()
+    assert not hidden & set(race.first.ids.tolist())
+    left = np.setdiff1d(pool.ids, [*race.first.ids, *hidden])
+    assert (pool.truth(left) == 1).mean() == pytest.approx(0.1, abs=0.002)
+    before = {lane.name: lane for lane in race.lanes}
+    hyperplane = before["exhaustive"].hyperplane
+    turns = run(race, 1)
+    margins = np.abs(hyperplane.scores(pool.rows_of(left)))
+    exact = next(turn for turn in turns if turn.strategy == "exhaustive")
+    assert exact.item == left[np.argmin(margins)]
+    for turn in turns:
+        assert turn.rank == (margins < turn.margin * (1 - 1e-6)).sum()
+    turns += run(race, 30)
+    assert not hidden & {turn.item for turn in turns}
+    again = Race(pool, strategies, course)
+    assert again.hidden.tolist() == race.hidden.tolist()
+    assert Race(pool, {}, replace(course, run=1)).hidden.tolist() != race.hidden.tolist()
+
+
+def test_accuracies_of_a_rarer_question_are_those_of_its_prevalence(pool, strategies):
+    """The AUROC does not change; average precision is that of held-out positives with a smaller weight."""
+    race = Race(pool, strategies, replace(COURSE, prevalence=0.1))
+    turn = run(race, 5)[-1]
+    y, scores = pool.held_out.truth == 1, turn.hyperplane.scores(pool.held_out.X)
+    weight = 0.1 / 0.9 * (~y).sum() / y.sum()
+    weights = np.where(y, weight, 1.0)
+    assert turn.accuracy.auroc == pytest.approx(roc_auc_score(y, scores), abs=1e-6)
+    expected = average_precision_score(y, scores, sample_weight=weights)
+    assert turn.accuracy.average_precision == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_more_frequent_question_adds_classes(pool, strategies):
+    """Two of three classes are nearer to 60 % than one; the annotator and the held-out items agree."""
+    race = Race(pool, strategies, replace(COURSE, prevalence=0.6))
+    assert len(race.hidden) == pytest.approx(len(pool) / 6, abs=40)
+    kept = np.setdiff1d(pool.ids, race.hidden)
+    assert race.is_positive(kept).mean() == pytest.approx(0.6, abs=0.01)
+    classes = set(pool.truth(kept[race.is_positive(kept)]).tolist())
+    assert len(classes) == 2
+    assert 1 in classes
+    assert race.first.y.sum() == 2 * COURSE.n_first
+    for turn in run(race, 10):
+        assert turn.answer == (pool.truth([turn.item])[0] in classes)
+        y, scores = np.isin(pool.held_out.truth, [*classes]), turn.hyperplane.scores(pool.held_out.X)
+        assert turn.accuracy.auroc == pytest.approx(roc_auc_score(y, scores), abs=1e-6)
+    assert turn.n_positives == race.lanes[-1].labels.y.sum()
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"prevalence": 1.0}, "prevalence must be above 0 and below 1, got 1"),
         ({"positive": 3}, "positive must be from 0 to 2, got 3"),
         ({"n_first": 0}, "n_first must be at least 1"),
         ({"seed": -1}, "seed and run at least 0"),

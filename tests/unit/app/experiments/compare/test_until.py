@@ -15,6 +15,7 @@ from closecall.app.cli.main import main
 from closecall.app.experiments.compare.until import performance_profile
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
+from closecall.core.simulation.race import Course, Race
 from tests.fakes import FakeSource
 
 pytestmark = pytest.mark.xdist_group("compare until")
@@ -126,6 +127,29 @@ def test_ratios_are_those_of_pairs(out, tmp_path):
     assert np.isfinite(ratios).all()
     assert row["ratio"]["least"] == row["ratio"]["most"] == pytest.approx(np.median(ratios))
     assert row["ratio"]["low"] <= row["ratio"]["least"] <= row["ratio"]["high"]
+
+
+def test_full_supervision_of_a_rarer_question_has_its_positives(out, tmp_path, monkeypatch):
+    """Each race has positives of its own, and an accuracy of its own; hidden items are left out."""
+    monkeypatch.setattr("closecall.app.experiments.compare.comparison.draw_figures", lambda *_: {})
+    monkeypatch.setattr("closecall.app.experiments.compare.comparison.write_report", lambda *_: "unwritten")
+    pool = Pool.open(out.parent / "pool")
+    words = ["--runs", "2", "--iterations", "5", "--first", "2", "--workers", "1", "--classes", "b"]
+    rare = ["--prevalence", "0.05", "--strategy", "random"]
+    result = CliRunner().invoke(
+        main, ["compare", "--pool", str(pool.path), "--out", str(tmp_path / "rare"), *words, *rare]
+    )
+    assert result.exit_code == 0, result.output
+    rows_of(tmp_path / "rare", tmp_path / "until.json")
+    full = json.loads((tmp_path / "rare" / "full-supervision.json").read_text("utf-8"))
+    assert set(full) == {"1 0", "1 1"}
+    y, X = pool.held_out.truth == 1, pool.held_out.X
+    for number in (0, 1):
+        race = Race(pool, {}, Course(positive=1, run=number, n_first=2, prevalence=0.05))
+        ids = np.setdiff1d(pool.ids, race.hidden)
+        svm = LinearSVC(C=1.0, loss="hinge", max_iter=20_000, random_state=0)
+        scores = svm.fit(pool.rows_of(ids), pool.truth(ids) == 1).decision_function(X)
+        assert full[f"1 {number}"]["auroc"] == pytest.approx(roc_auc_score(y, scores), abs=1e-3)
 
 
 def test_seconds_count_labels_and_selections(out, tmp_path):
