@@ -14,7 +14,7 @@ import click
 from closecall.app.cli.errors import PlainErrors
 from closecall.app.cli.exchange import COMMANDS
 from closecall.app.cli.new import database_option, new_project
-from closecall.app.cli.pool import pool, provider_option
+from closecall.app.cli.pool import dtype_option, pool, provider_option
 from closecall.app.cli.question import question
 from closecall.app.cli.token import token
 from closecall.app.cli.webhooks import webhook
@@ -29,6 +29,7 @@ from closecall.core.errors import InputError
 if TYPE_CHECKING:
     from closecall.app.projects.roles import Roles
     from closecall.app.server.asgi import Listening
+    from closecall.core.pool.build import FeatureType
 
 
 @click.group(cls=PlainErrors, context_settings={"help_option_names": ["-h", "--help"]})
@@ -236,12 +237,19 @@ def _tell_of_owners(roles: Roles) -> None:
     "or by edges; an interrupted description is continued.",
 )
 @provider_option
+@dtype_option
 @click.option("--use", "name", metavar="NAME", help="Label with this description from now on.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 @click.option("--wait", is_flag=True, help="Wait while another process builds the description.")
 @if_stopped(RESUMES)
 def describe(
-    project: Path, word: str | None, provider: str | None, name: str | None, quiet: bool, wait: bool
+    project: Path,
+    word: str | None,
+    provider: str | None,
+    dtype: FeatureType | None,
+    name: str | None,
+    quiet: bool,
+    wait: bool,
 ) -> None:
     """Compute other features of the images of PROJECT, or list its descriptions.
 
@@ -252,12 +260,13 @@ def describe(
     from closecall.app.display.pool_output import show_build
     from closecall.app.projects.descriptions import name_from, planned, use_description
 
-    if provider is not None and word is None:
-        raise click.UsageError("--provider needs --by.")
+    for option, given in (("--provider", provider), ("--dtype", dtype)):
+        if given is not None and word is None:
+            raise click.UsageError(f"{option} needs --by.")
     if word is not None:
         plan = planned(project, word, provider)
         plan.path.parent.mkdir(parents=True, exist_ok=True)
-        show_build(plan.source, plan.path, threads=None, quiet=quiet, wait=wait)
+        show_build(plan.source, plan.path, threads=None, dtype=dtype, quiet=quiet, wait=wait)
         if name is None and not quiet:
             click.echo(f"Label with it: closecall describe {project} --use {plan.name}")
     if name is not None:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from closecall.app.cli.pool import provider_option
+from closecall.app.cli.pool import dtype_option, provider_option
 from closecall.core.errors import InputError
 
 if TYPE_CHECKING:
+    from closecall.core.pool.build import FeatureType
     from closecall.core.sources import Source
 
 database_option = click.option(
@@ -46,6 +47,7 @@ NO_CLASS = "none"
     "[default: yes if the question names one of them; otherwise ask, or no without a terminal]",
 )
 @provider_option
+@dtype_option
 @database_option
 @click.option(
     "--build/--no-build",
@@ -62,6 +64,7 @@ def new_project(
     positive: str | None,
     use_classes: bool | None,
     provider: str | None,
+    dtype: FeatureType | None,
     database: str | None,
     builds: bool,
 ) -> None:
@@ -94,7 +97,7 @@ def new_project(
     if source is not None:
         use_classes = any(named) if use_classes is None else use_classes
         source, use_classes = chosen_source(source, first, positive, use_classes)
-        show_source(source)
+        show_source(source, dtype=dtype)
     if found.names and use_classes:
         click.echo("Subfolders are classes: some items are held out to measure accuracy.")
     elif found.names:
@@ -113,12 +116,13 @@ def new_project(
         use_classes=use_classes,
         source=source,
         provider=provider,
+        dtype=dtype,
         more_questions=dict(zip(more, meant[1:], strict=True)),
     )
     with Workspace(project.resolve().parent, database=database) as workspace:
         workspace.create(asked, key=project.resolve().name, closed=True)
     if source is not None:
-        _prepare(project, source, builds=builds)
+        _prepare(project, source, dtype, builds=builds)
     click.echo(f"Created. Label with: closecall serve {project}")
 
 
@@ -129,7 +133,7 @@ def _classes(images: str, source: Source | None) -> tuple[str, ...]:
     return source.classes if source is not None else Pool.open(Path(images).expanduser()).classes
 
 
-def _prepare(project: Path, source: Source, *, builds: bool) -> None:
+def _prepare(project: Path, source: Source, dtype: FeatureType | None, *, builds: bool) -> None:
     """Begin the pool of a new project, so that labels can be matched to its items.
 
     If `builds`, build the whole pool.
@@ -140,7 +144,7 @@ def _prepare(project: Path, source: Source, *, builds: bool) -> None:
     from closecall.core.pool.build import begin
 
     pool = project / POOL_FOLDER
-    begin(source, pool)
+    begin(source, pool, dtype=dtype)
     if not builds:
         click.echo(f"closecall serve {project} prepares the {counted(len(source), source.item_word)}.")
         return

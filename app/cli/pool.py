@@ -21,6 +21,13 @@ provider_option = click.option(
     "for a pool that is continued, its own]",
 )
 
+dtype_option = click.option(
+    "--dtype",
+    type=click.Choice(["float32", "float16"]),
+    help="How features are stored; float16 takes half the disk space.  [default: float32; for a pool that is "
+    "continued, its own]",
+)
+
 
 @click.group()
 def pool() -> None:
@@ -36,11 +43,7 @@ def pool() -> None:
     help="Folder of the pool; an interrupted build is continued.",
 )
 @click.option("--threads", type=click.IntRange(1), help="Threads to use.  [default: all cores]")
-@click.option(
-    "--dtype",
-    type=click.Choice(["float32", "float16"]),
-    help="How features are stored; float16 takes half the disk space.  [default: float32]",
-)
+@dtype_option
 @click.option("--no-classes", is_flag=True, help="Don't take class subfolders as truth: nothing is held out.")
 @provider_option
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")

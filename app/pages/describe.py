@@ -12,7 +12,7 @@ import streamlit as st
 from closecall.app.display import phrases as words
 from closecall.app.pages.chosen import opened, person_at
 from closecall.app.pages.fragment import fragment
-from closecall.app.pages.image_model import choose_model
+from closecall.app.pages.image_model import choose_features
 from closecall.app.pages.markdown import literal
 from closecall.app.pages.problems import show_problem
 from closecall.app.projects.descriptions import cost, planned
@@ -23,6 +23,7 @@ from closecall.storage.errors import StorageError
 if TYPE_CHECKING:
     from closecall.app.projects.descriptions import Description
     from closecall.app.sessions.registry import OpenProject
+    from closecall.core.pool.build import FeatureType
 
 WATCH_SECONDS = 2
 
@@ -91,13 +92,13 @@ def another(project: OpenProject) -> None:
     """Show the form for another description, with its cost."""
     known = project.descriptions.all()
     has_gist = any(one.feature_kind == "gist" for one in known)
-    model, provider, _ = choose_model(current(), offers_gist=not has_gist)
-    if model is None and has_gist:
+    features = choose_features(current(), offers_gist=not has_gist)
+    if features.model is None and has_gist:
         return
-    word = "gist" if model is None else str(model)
+    word = features.model or "gist"
     try:
-        plan = planned(project.folder, word, provider)
-        n_bytes, seconds = cost(plan)
+        plan = planned(project.folder, word, features.provider)
+        n_bytes, seconds = cost(plan, features.dtype)
     except InputError as error:
         st.caption(literal(str(error)))  # nothing was asked for yet
         return
@@ -107,13 +108,15 @@ def another(project: OpenProject) -> None:
     time = f", and takes {words.about(seconds)}" if seconds >= 1 else ""
     st.caption(f"It needs {words.bytes_in_words(n_bytes)} of disk space{time}. You can label meanwhile.")
     if st.button("Describe the images", type="primary", width="stretch"):
-        build(project, word, provider)
+        build(project, word, features.provider, features.dtype)
 
 
-def build(project: OpenProject, word: str, provider: str | None = None) -> None:
+def build(
+    project: OpenProject, word: str, provider: str | None = None, dtype: FeatureType | None = None
+) -> None:
     """Start to build a description, or continue it."""
     try:
-        project.descriptions.build(word, provider, by=person_at(project))
+        project.descriptions.build(word, provider, dtype, by=person_at(project))
     except InputError as error:
         show_problem(error)
     else:

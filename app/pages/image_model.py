@@ -2,44 +2,99 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
 from closecall.app.pages.markdown import literal
 from closecall.app.pages.problems import show_problem
-from closecall.app.projects.image_models import FOLDER, about_model, image_models, providers
+from closecall.app.projects.image_models import (
+    DOWNLOADS,
+    FOLDER,
+    TOOLS,
+    AboutModel,
+    about_model,
+    image_models,
+    providers,
+)
 from closecall.app.sessions.workspace import Workspace
 from closecall.core.errors import InputError
+from closecall.core.features import EXTRACTORS
+
+if TYPE_CHECKING:
+    from closecall.core.pool.build import FeatureType
 
 GIST = "GIST (layout and texture)"
 
 
-def choose_model(workspace: Workspace, *, offers_gist: bool = True) -> tuple[Path | None, str | None, float]:
-    """Offer the image models, and the execution providers if there are several.
+@dataclass(frozen=True)
+class ChosenFeatures:
+    """The features that a person has chosen for images.
 
-    Return the chosen model, its provider, and the seconds until labeling starts. The model is None for GIST,
-    or if there are no models. If there is no choice of providers, the provider is None, which means the CPU.
+    Parameters
+    ----------
+    model : str or None
+        The path of the model, followed by "#" and the name of an output if that is not the preferred one;
+        None for GIST, or if there are no models.
+    provider : str or None
+        The model's execution provider. If there is no choice of providers, this is None, which means the CPU.
+    dtype : {"float32", "float16"} or None
+        The type in which features are stored; None for the default.
+    n_features : int or None
+        Number of features; None if the model can't be used.
+    wait : float
+        Seconds until labeling starts.
     """
+
+    model: str | None = None
+    provider: str | None = None
+    dtype: FeatureType | None = None
+    n_features: int | None = EXTRACTORS["gist"].n_features
+    wait: float = 0.0
+
+
+def choose_features(workspace: Workspace, *, offers_gist: bool = True) -> ChosenFeatures:
+    """Offer the image models with their outputs, and the execution providers if there are several.
+
+    If there are no models, show the commands that download some.
+    """
+    folder = (workspace.folder / FOLDER).absolute()
     offered = image_models(workspace.folder)
     name = st.selectbox(
         "Described by",
         [GIST, *offered] if offers_gist else list(offered),
         placeholder="There are no models yet",
         help="A model sees objects; GIST sees layout and texture. Models are files in the folder "
-        f"{literal(str(workspace.folder / FOLDER))} on the machine that runs Closecall.",
+        f"{literal(str(folder))} on the machine that runs Closecall.",
     )
+    if not offered:
+        show_downloads(folder)
     if name not in offered:
-        return None, None, 0.0
+        return ChosenFeatures()
     path, provider = offered[name], choose_provider()
     try:
         with st.spinner("Trying the model…"):
-            about, seconds = about_model(path, provider)
+            about = about_model(path, provider)
+        if (output := choose_output(about, name)) != about.output:
+            with st.spinner("Trying the output…"):
+                about = about_model(path, provider, output)
     except InputError as error:
         show_problem(error)
-        return path, provider, 0.0
-    st.caption(literal(about))
-    return path, provider, seconds
+        return ChosenFeatures(str(path), provider, n_features=None)
+    st.caption(literal(about.text))
+    is_half = st.checkbox(
+        "Half the disk space (float16)",
+        help="Features are stored with three decimal digits instead of seven.",
+    )
+    return ChosenFeatures(
+        str(path) if output == next(iter(about.outputs)) else f"{path}#{output}",
+        provider,
+        "float16" if is_half else None,
+        about.n_features,
+        about.wait,
+    )
 
 
 def choose_provider() -> str | None:
@@ -54,3 +109,37 @@ def choose_provider() -> str | None:
         help="The CPU gives the same bits everywhere. Others are faster, and differ in the last digits.",
     )
     return chosen
+
+
+def choose_output(about: AboutModel, name: str) -> str:
+    """Offer the outputs of the model `name` if it has several; return the chosen one."""
+    if len(about.outputs) < 2:
+        return about.output
+    chosen: str = st.selectbox(
+        "Output",
+        list(about.outputs),
+        format_func=lambda output: f"{output}, {about.outputs[output]:,} features",
+        help="The first output usually describes images best.",
+        key=f"output of {name}",
+    )
+    return chosen
+
+
+def show_downloads(folder: Path) -> None:
+    """Show the commands that download models into a folder."""
+    with st.expander("Get a model"):
+        st.markdown(
+            "A model describes the objects in an image. Closecall downloads none itself: run these commands "
+            "in a terminal on the machine that runs Closecall, then reload this page."
+        )
+        st.code(TOOLS, language="bash", wrap_lines=True)
+        for model in DOWNLOADS:
+            st.markdown(f"**{model.label}**" + (", also for search by words" if model.reads_texts else ""))
+            st.code(model.command(folder), language="bash", wrap_lines=True)
+
+
+def disk_space(features: ChosenFeatures, n_items: int) -> int:
+    """Return the size in bytes of a pool of `n_items` images with these features."""
+    from closecall.core.pool.build import dense_bytes
+
+    return dense_bytes(n_items, features.n_features or 0, features.dtype or "float32")

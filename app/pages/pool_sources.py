@@ -265,12 +265,12 @@ def _with_article(label: str) -> str:
 
 
 def source_word(
-    choice: str, paths: dict[str, str], *, items: int = 0, times: int = 1, model: Path | None = None
+    choice: str, paths: dict[str, str], *, items: int = 0, times: int = 1, model: str | None = None
 ) -> str:
     """Return the word (`core.sources.words`) for the source that a person has described in the form.
 
     `choice` is the key of the chosen kind in `CHOICES`, and `paths` has the entered paths by field name. If
-    `model` is given, this image model computes the features.
+    `model` is given, this image model computes the features; it is a path, or a path, "#" and an output.
 
     Raises
     ------

@@ -14,7 +14,7 @@ import streamlit as st
 from closecall.app.display import phrases as words
 from closecall.app.pages.choose_class import NO_CLASS
 from closecall.app.pages.folder_field import choose_folder, counted_images
-from closecall.app.pages.image_model import choose_model
+from closecall.app.pages.image_model import ChosenFeatures, choose_features, disk_space
 from closecall.app.pages.markdown import literal
 from closecall.app.pages.person import IS_NEW, name_at_page, take_name
 from closecall.app.pages.pool_sources import CHOICES, Field, source_word
@@ -200,7 +200,7 @@ def new_project(workspace: Workspace, person: Person) -> None:
     items = 0
     if choice == "digits":
         items = st.selectbox("How many", DEMO_SIZES, format_func="{:,}".format)
-    model, provider, seconds = choose_model(workspace) if offered.takes_models else (None, None, 0.0)
+    features = choose_features(workspace) if offered.takes_models else None
     question = st.text_input("Question", placeholder=offered.question)
     use_classes, positive = choose_classes(found_classes(choice, paths, upload, question), question)
     files = []
@@ -213,6 +213,7 @@ def new_project(workspace: Workspace, person: Person) -> None:
     )
 
     def entered() -> NewProject:
+        model = features.model if features else None
         word = source_word(choice, paths, items=items, times=times, model=model)
         if choice == "upload" and not upload:
             raise InputError("Choose a folder of images on your computer")
@@ -223,16 +224,39 @@ def new_project(workspace: Workspace, person: Person) -> None:
             guideline,
             examples=tuple(file.getvalue() for file in files),
             use_classes=use_classes,
-            provider=provider,
+            provider=features.provider if features else None,
+            dtype=features.dtype if features else None,
             upload=[(file.name, file.getvalue()) for file in upload],
         )
 
     names = (file.name for file in upload)
     create_and_open(workspace, person, entered, (choice, *paths.values(), question, *names))
-    start = words.about(seconds) if seconds > 10 else "a few seconds"
+    wait = features.wait if features else 0.0
+    start = words.about(wait) if wait > 10 else "a few seconds"
     st.caption(
         f"Labeling starts with the first 100 items, after {start}, and continues while the pool grows."
     )
+    if features and features.n_features:
+        st.caption(space_needed(features, known_number(choice, paths, len(upload), items), times))
+
+
+def known_number(choice: str, paths: dict[str, str], n_uploaded: int, n_drawn: int) -> int | None:
+    """Return the number of items if it is known before the source is read, otherwise None."""
+    if choice == "folder":
+        counted = counted_images(paths["folder"])
+        return counted.images if counted is not None and counted.is_all else None
+    return {"upload": n_uploaded, "digits": n_drawn}.get(choice)
+
+
+def space_needed(features: ChosenFeatures, n_items: int | None, times: int) -> str:
+    """Return a sentence about the disk space that features need, in total or per 1,000 items.
+
+    `times` is the enlargement factor.
+    """
+    if n_items:
+        size = words.bytes_in_words(disk_space(features, times * n_items))
+        return f"The features of {words.counted(times * n_items, 'item')} need {size} of disk space."
+    return f"Features need {words.bytes_in_words(disk_space(features, 1000))} of disk space per 1,000 items."
 
 
 def path_in(field: Field, workspace: Workspace, person: Person) -> str:

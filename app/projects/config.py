@@ -49,6 +49,8 @@ class ProjectFile:
         Whether subfolders are the true classes of their items. If they are, some items are held out.
     provider : str
         The execution provider that was chosen for the model in `source`; empty if none was chosen.
+    dtype : str
+        The type in which the features of the first pool are stored; empty for the default.
     owners : sequence of str
         Names of the project's owners; see `app.projects.roles`.
     annotators : sequence of str
@@ -78,6 +80,7 @@ class ProjectFile:
     relative_to: str
     use_classes: bool = True
     provider: str = ""
+    dtype: str = ""
     owners: Sequence[str] = ()
     annotators: Sequence[str] = ()
     overlap: int = 1
@@ -273,6 +276,7 @@ def _check_kinds(read: ProjectFile) -> None:
         "relative_to": str,
         "use_classes": bool,
         "provider": str,
+        "dtype": str,
         "ask_once": bool,
         "database": str,
         "description": str,

@@ -31,7 +31,7 @@ from closecall.app.projects.pool_builder import Building, what_is_gone
 from closecall.app.projects.roles import OPERATOR, Person
 from closecall.app.projects.uploaded_images import describing_source, features_of_kept
 from closecall.core.errors import InputError
-from closecall.core.pool.build import Progress, estimate
+from closecall.core.pool.build import FeatureType, Progress, estimate
 from closecall.core.pool.manifest import MANIFEST, Manifest
 from closecall.core.pool.pool import Pool
 from closecall.core.pool.source_continuation import plain_spec
@@ -117,12 +117,13 @@ def planned(folder: Path, word: str, provider: str | None = None) -> Plan:
     return Plan(name, source, home_of(name, folder) / POOL_FOLDER)
 
 
-def cost(plan: Plan) -> tuple[float, float]:
+def cost(plan: Plan, dtype: FeatureType | None = None) -> tuple[float, float]:
     """Estimate the disk space in bytes, and the time in seconds, that building a description takes.
 
-    Features without a model take about a millisecond per image; this time is given as 0.
+    `dtype` is the type in which features are stored, by default float32. Features without a model take about
+    a millisecond per image; this time is given as 0.
     """
-    size = estimate(plan.source)
+    size = estimate(plan.source, dtype=dtype or "float32")
     if not isinstance(plan.source, Embedded):
         return size.bytes, 0.0
     return size.bytes, size.items / (plan.source.model.images_per_second * (os.cpu_count() or 1))
@@ -228,10 +229,17 @@ class Descriptions:
         """Return the descriptions; see `descriptions`."""
         return descriptions(self._folder)
 
-    def build(self, word: str, provider: str | None = None, *, by: Person = OPERATOR) -> str:
+    def build(
+        self,
+        word: str,
+        provider: str | None = None,
+        dtype: FeatureType | None = None,
+        *,
+        by: Person = OPERATOR,
+    ) -> str:
         """Start to build or continue the description that `word` names, and return its name.
 
-        For `word` and `provider`, see `planned`.
+        For `word` and `provider`, see `planned`; for `dtype`, `core.pool.build.build`.
 
         Raises
         ------
@@ -247,6 +255,8 @@ class Descriptions:
                 words = ["describe", str(self._folder), "--by", word, "--quiet", "--wait"]
                 if provider is not None:
                     words += ["--provider", provider]
+                if dtype is not None:
+                    words += ["--dtype", dtype]
                 building = self._buildings[plan.name] = Building(plan.path, words, self._folder)
                 building.start()
         return plan.name

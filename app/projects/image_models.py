@@ -3,11 +3,100 @@
 from __future__ import annotations
 
 import os
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from closecall.core.errors import InputError
 
 FOLDER = "models"
+
+PAIR = (
+    "onnx/vision_model.onnx",
+    "onnx/text_model.onnx",
+    "preprocessor_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "config.json",
+)
+"""Files of a pair of models, one for images and one for texts."""
+
+
+@dataclass(frozen=True)
+class Download:
+    """A model on the Hugging Face hub.
+
+    Parameters
+    ----------
+    label : str
+        Display name.
+    repository : str
+        Its repository on the hub.
+    folder : str
+        Name of the folder for it.
+    files : tuple of str
+        The files that Closecall needs.
+    """
+
+    label: str
+    repository: str
+    folder: str
+    files: tuple[str, ...] = PAIR
+
+    @property
+    def reads_texts(self) -> bool:
+        """Whether images can be searched by words."""
+        return self.files == PAIR
+
+    def command(self, models: Path) -> str:
+        """Return the command that downloads the model into a folder of models."""
+        where = shlex.quote(str(models / self.folder))
+        return f"hf download {self.repository} {' '.join(self.files)} --local-dir {where}"
+
+
+DOWNLOADS = (
+    Download(
+        "DINOv2-small",
+        "Xenova/dinov2-small",
+        "dinov2-small",
+        ("onnx/model.onnx", "preprocessor_config.json"),
+    ),
+    Download("CLIP ViT-B/32", "Xenova/clip-vit-base-patch32", "clip"),
+    Download("SigLIP", "Xenova/siglip-base-patch16-224", "siglip"),
+    Download("MobileCLIP", "Xenova/mobileclip_s0", "mobileclip"),
+)
+"""Models for which the start page and the documentation have commands. Closecall itself downloads none."""
+
+TOOLS = 'pip install "closecall[models]" huggingface_hub'
+"""Command that installs what downloads and runs models."""
+
+
+@dataclass(frozen=True)
+class AboutModel:
+    """Facts about a model that people should know before they use it.
+
+    Parameters
+    ----------
+    text : str
+        Sentences about its features and speed.
+    output : str
+        The output in use.
+    outputs : mapping of str to int
+        The number of features of each output, the preferred output first.
+    wait : float
+        Estimated seconds until labeling can start.
+    """
+
+    text: str
+    output: str
+    outputs: Mapping[str, int]
+    wait: float
+
+    @property
+    def n_features(self) -> int:
+        """Number of features of the output in use."""
+        return self.outputs[self.output]
 
 
 def image_models(projects: Path) -> dict[str, Path]:
@@ -19,27 +108,29 @@ def image_models(projects: Path) -> dict[str, Path]:
     return {path.name: path for path in entries if path.suffix == ".onnx" or _has_model(path)}
 
 
-def about_model(path: Path, provider: str | None = None) -> tuple[str, float]:
-    """Return sentences about a model's features and speed, and an estimate of the wait before labeling.
+def about_model(path: Path, provider: str | None = None, output: str | None = None) -> AboutModel:
+    """Return facts about a model.
 
-    The wait is in seconds. The speed is measured once on this machine, with the given execution provider
-    (`core.onnx.runtime.PROVIDERS`), by default on the CPU.
+    The speed is measured once on this machine, with the given execution provider
+    (`core.onnx.runtime.PROVIDERS`), by default on the CPU. `output` is the output to use, by default the
+    preferred one.
 
     Raises
     ------
     InputError
-        If the model or the provider can't be used.
+        If the model or the provider can't be used, or the model lacks the output.
     """
     from closecall.core.onnx import load_model
     from closecall.core.onnx.runtime import CPU
     from closecall.core.pool.build import FIRST_SEGMENT_ROWS
 
-    model = load_model(path, provider=provider or CPU)
+    model = load_model(path, provider=provider or CPU, output=output)
     features, speed, steps, *_ = model.about()
     sentences = [features, speed] if model.is_configured else [features, speed, steps]
     at_once = (os.cpu_count() or 1) if model.provider == CPU else 1
-    seconds = FIRST_SEGMENT_ROWS / (model.images_per_second * at_once)
-    return " ".join(sentences), seconds
+    wait = FIRST_SEGMENT_ROWS / (model.images_per_second * at_once)
+    outputs = {one.name: one.n_features for one in model.outputs}
+    return AboutModel(" ".join(sentences), model.output.name, outputs, wait)
 
 
 def providers() -> dict[str, str]:

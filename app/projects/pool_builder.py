@@ -107,16 +107,27 @@ class Builder(Building):
         Whether subfolders are the true classes of their items.
     provider : str
         The execution provider of the model in `source`; empty for the default.
+    dtype : str
+        The type in which features are stored; empty for the default.
     """
 
     def __init__(
-        self, pool: Path, source: str, relative_to: Path, *, use_classes: bool = True, provider: str = ""
+        self,
+        pool: Path,
+        source: str,
+        relative_to: Path,
+        *,
+        use_classes: bool = True,
+        provider: str = "",
+        dtype: str = "",
     ) -> None:
         words = ["pool", "build", source, "--out", str(pool), "--quiet", "--wait"]
         if not use_classes:
             words.append("--no-classes")
         if provider:
             words += ["--provider", provider]
+        if dtype:
+            words += ["--dtype", dtype]
         super().__init__(pool, words, relative_to)
 
 
@@ -129,7 +140,12 @@ def started_builder(folder: Path, file: ProjectFile) -> Builder | None:
         return None
     path = file.pool_path(folder)
     builder = Builder(
-        path, file.source, Path(file.relative_to), use_classes=file.use_classes, provider=file.provider
+        path,
+        file.source,
+        Path(file.relative_to),
+        use_classes=file.use_classes,
+        provider=file.provider,
+        dtype=file.dtype,
     )
     try:
         complete = Pool.open(path).complete

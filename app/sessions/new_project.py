@@ -13,6 +13,7 @@ from closecall.app.projects.config import LABELS_FILE, POOL_FOLDER, ProjectFile
 from closecall.app.projects.folder_classes import chosen_source
 from closecall.app.projects.uploaded_folders import File
 from closecall.core.errors import InputError
+from closecall.core.pool.build import FeatureType, require_storable
 from closecall.core.pool.pool import Pool
 from closecall.core.sources import Source, source_from
 from closecall.core.sources.images import read_image
@@ -59,6 +60,8 @@ class NewProject:
         is made when the project is created, which can take long across a network.
     provider : str or None
         The execution provider of the model in `source_word`; None for the CPU.
+    dtype : {"float32", "float16"} or None
+        The type in which features are stored; None for float32.
     upload : sequence of (str, bytes)
         Image files that a person uploads, with their paths. The files are stored beside the projects, and
         their folder replaces `UPLOAD` in `source_word`.
@@ -75,6 +78,7 @@ class NewProject:
     use_classes: bool | None = None
     source: Source | None = None
     provider: str | None = None
+    dtype: FeatureType | None = None
     upload: Sequence[File] = field(default_factory=tuple)
     more_questions: Mapping[str, str | None] = field(default_factory=dict)
 
@@ -101,19 +105,23 @@ class NewProject:
         Raises
         ------
         InputError
-            If there are no such items, or a provider is given for an existing pool.
+            If there are no such items, if their features can't be stored in the type `dtype`, or if a
+            provider or a type is given for an existing pool.
         """
         word = self.source_word
         path = Path(word).expanduser()
         if (path / "pool.json").is_file():
             if self.provider is not None:
                 raise InputError(f"The pool {path} has been described already: leave the provider out")
+            if self.dtype is not None:
+                raise InputError(f"The pool {path} has been described already: leave the dtype out")
             return ProjectFile(str(path.resolve()), "", here), Pool.open(path).classes, None
         if path.is_dir():
             word = str(path.resolve())
         given = source_from(word, provider=self.provider) if self.source is None else self.source
         source, use_classes = chosen_source(given, self.question, self.positive_class, self.use_classes)
-        file = ProjectFile(POOL_FOLDER, word, here, use_classes, self.provider or "")
+        require_storable(source, self.dtype)
+        file = ProjectFile(POOL_FOLDER, word, here, use_classes, self.provider or "", self.dtype or "")
         return file, source.classes, source
 
     def check_examples(self) -> None:

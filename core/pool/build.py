@@ -39,7 +39,16 @@ from closecall.core.pool.publish import Content, Publisher, require_own_folder
 from closecall.core.pool.source_continuation import plain_spec, require_continuation
 from closecall.core.sources import Problem, Source
 
-__all__ = ["BuildEstimate", "Progress", "begin", "build", "estimate", "read_progress"]
+__all__ = [
+    "BuildEstimate",
+    "FeatureType",
+    "Progress",
+    "begin",
+    "build",
+    "dense_bytes",
+    "estimate",
+    "read_progress",
+]
 
 FIRST_SEGMENT_ROWS = 100
 SEGMENT_GROWTH = 3
@@ -64,6 +73,9 @@ read them ahead.
 """
 SPARE_BYTES = 32 << 20
 """Free disk space in bytes that a build must leave."""
+
+_ID_AND_CLASS = np.dtype(np.int64).itemsize + np.dtype(np.int16).itemsize
+"""Bytes that a pool stores per item beside the features."""
 
 FeatureType = Literal["float32", "float16"]
 J = TypeVar("J")
@@ -90,9 +102,13 @@ class BuildEstimate:
 
 def estimate(source: Source, *, dtype: FeatureType = "float32") -> BuildEstimate:
     """Estimate the size of a pool of `source`."""
-    beside = np.dtype(np.int64).itemsize + np.dtype(np.int16).itemsize
-    each = bytes_an_item(source, dtype) + beside
+    each = bytes_an_item(source, dtype) + _ID_AND_CLASS
     return BuildEstimate(len(source), n_features(source), round(len(source) * each))
+
+
+def dense_bytes(n_items: int, n_features: int, dtype: FeatureType = "float32") -> int:
+    """Return the size in bytes of a complete pool with dense features."""
+    return n_items * (n_features * np.dtype(dtype).itemsize + _ID_AND_CLASS)
 
 
 def build(
@@ -159,10 +175,11 @@ def build(
         lock.release()
 
 
-def begin(source: Source, path: Path | str) -> Pool:
+def begin(source: Source, path: Path | str, *, dtype: FeatureType | None = None) -> Pool:
     """Begin the pool in the folder `path`, without processing any items. `build` continues the pool.
 
-    The list of the items is written, so that labels can be matched to items before the pool is built.
+    The list of the items is written, so that labels can be matched to items before the pool is built. For
+    `dtype`, see `build`.
 
     Raises
     ------
@@ -174,11 +191,17 @@ def begin(source: Source, path: Path | str) -> Pool:
     with disk_trouble(pool):
         lock = lock_for_building(pool)
     try:
-        _begin(continuing(source, pool), pool, None)
+        _begin(continuing(source, pool), pool, dtype)
         return Pool.open(pool)
     finally:
         if lock is not None:
             lock.release()
+
+
+def require_storable(source: Source, dtype: FeatureType | None) -> None:
+    """Raise InputError if the features of `source` can't be stored in the type `dtype`."""
+    if has_sparse_rows(source) and dtype == "float16":
+        raise InputError(f"{source.title} gives sparse features, which are float32, got dtype float16")
 
 
 def continuing(source: Source, pool: Path) -> Source:
@@ -200,8 +223,7 @@ def _begin(source: Source, pool: Path, dtype: FeatureType | None) -> Publisher:
         require_own_folder(pool)
         if not len(source):
             raise InputError(f"{source.title} has no items: a pool needs at least one")
-        if has_sparse_rows(source) and dtype == "float16":
-            raise InputError(f"{source.title} gives sparse features, which are float32, got dtype float16")
+        require_storable(source, dtype)
         publisher = Publisher(pool, _manifest_for(source, dtype or "float32", n_features(source)))
         _require_room(source, pool, publisher.manifest)
         publisher.begin(source)

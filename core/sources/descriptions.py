@@ -73,5 +73,5 @@ def word_of(spec: dict[str, Any]) -> str:
 def label_of(spec: dict[str, Any], feature_kind: str) -> str:
     """Return the display name of the features of the source with this spec; see `Source.feature_kind`."""
     if spec["kind"] == Embedded.kind:
-        return model_name(Path(spec["model"]))
+        return f"{model_name(Path(spec['model']))}, output {spec['output']['name']}"
     return LABELS.get(feature_kind, KINDS[spec["kind"]].own_features)

@@ -13,6 +13,7 @@ from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from closecall.app.cli.main import main
 from closecall.app.projects.config import ProjectFile
+from closecall.core.pool.manifest import Manifest
 from closecall.core.pool.pool import Pool
 from tests.browser.double_click import double_click
 from tests.browser.labeling import Labeling
@@ -79,7 +80,10 @@ def test_a_model_beside_the_projects_describes_a_folder(
     start_page: Page, server: Server, tmp_path: Path
 ) -> None:
     """It is offered and described, and examples go through it; without its file, labeling goes on."""
-    write_model(server.data / "models" / "small" / "model.onnx")
+    start_page.get_by_text("Get a model").click()
+    command = f"hf download Xenova/clip-vit-base-patch32 .* --local-dir {server.data}/models/clip"
+    expect(start_page.locator("code").filter(has_text=re.compile(command))).to_be_visible()
+    write_model(server.data / "models" / "small" / "model.onnx", outputs=("image_embeds", "tokens"))
     folder = tmp_path / "stripes"
     folder.mkdir()
     for i in range(150):
@@ -89,6 +93,12 @@ def test_a_model_beside_the_projects_describes_a_folder(
     start_page.get_by_role("combobox", name="Described by").click()
     start_page.get_by_role("option", name="small").click()
     expect(start_page.get_by_text("12 features from output image_embeds.")).to_be_visible()
+    expect(start_page.get_by_text("The features of 150 items need 8.7 kB of disk space.")).to_be_visible()
+    start_page.get_by_role("combobox", name="Output").click()
+    start_page.get_by_role("option", name="tokens, 12 features").click()
+    expect(start_page.get_by_text("12 features from output tokens (mean of tokens).")).to_be_visible()
+    start_page.get_by_text("Half the disk space (float16)").click()
+    expect(start_page.get_by_text("The features of 150 items need 5.1 kB of disk space.")).to_be_visible()
     start_page.get_by_role("textbox", name="Question").fill("Is it striped?")
     start_page.get_by_test_id("stFileUploader").locator("input").set_input_files(folder / "003.png")
     expect(start_page.get_by_role("button", name="Remove 003.png")).to_be_visible()
@@ -99,6 +109,8 @@ def test_a_model_beside_the_projects_describes_a_folder(
     expect(card).to_have_attribute("data-answerable", "true", timeout=120_000)
     pool = Pool.open(server.data / "is-it-striped" / "pool")
     assert (pool.n_features, pool.source.kind) == (12, "onnx")
+    manifest = Manifest.read(pool.path)
+    assert (manifest.source["output"]["name"], manifest.dtype) == ("tokens", "float16")
     shutil.rmtree(server.data / "models")
     first = card.get_attribute("data-item")
     start_page.keyboard.press("n")

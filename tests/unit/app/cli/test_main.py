@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -18,9 +19,12 @@ from PIL import Image
 
 from closecall.app.cli.main import main
 from closecall.app.display import pool_output
+from closecall.app.display.phrases import bytes_in_words
 from closecall.app.sessions.demo_project import make_demo
 from closecall.core.errors import InputError
+from closecall.core.pool.build import dense_bytes
 from closecall.core.pool.build_progress import being_built
+from closecall.core.pool.manifest import Manifest
 from closecall.core.sources import source_from
 from closecall.storage.address import with_schema
 from tests.onnx_kit import write_model
@@ -338,6 +342,26 @@ def test_new_prepares_the_images_and_import_and_restore_work_at_once(tmp_path):
         until(lambda: project.pool is not None and project.pool.complete)
         counts = project.live_concept(project.concepts()[0].id).counts()
         assert (counts.yes, counts.no) == (1, 1)
+
+
+def test_new_stores_features_in_half_the_space(tmp_path):
+    """Also if the server prepares the images; where it can't be, there is no project."""
+    images = photographs(tmp_path / "images", Faces=20, cup=20)
+    question = ("--question", "Is it a face?", "--no-classes", "--dtype", "float16")
+    done, begun = tmp_path / "done", tmp_path / "begun"
+    said = run("new", done, "--images", images, *question).output
+    assert f"40 items, {bytes_in_words(dense_bytes(40, 384, 'float16'))} on disk." in said
+    assert run("new", begun, "--images", images, *question, "--no-build").exit_code == 0
+    shutil.rmtree(begun / "pool")
+    with open_workspace(tmp_path) as workspace:
+        project = workspace.project("begun")
+        until(lambda: project.pool is not None and project.pool.complete)
+    assert [Manifest.read(folder / "pool").dtype for folder in (done, begun)] == ["float16", "float16"]
+    (tmp_path / "letters.csv").write_text("text\nA letter.\nAnother letter.\n")
+    letters = ("--images", f"texts:{tmp_path / 'letters.csv'}")
+    assert "sparse features, which are float32" in refused("new", tmp_path / "x", *letters, *question)
+    assert "leave the dtype out" in refused("new", tmp_path / "x", "--images", done / "pool", *question)
+    assert not (tmp_path / "x").exists()
 
 
 def test_what_is_held_out_is_not_imported_before_it_is_prepared(tmp_path):

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,12 +13,12 @@ from closecall.core.errors import InputError
     [
         ("folder", {"folder": " /data/leaves "}, {}, "/data/leaves"),
         ("folder", {"folder": "/data/leaves"}, {"times": 20}, "enlarged:20:/data/leaves"),
-        ("folder", {"folder": "/leaves"}, {"times": 2, "model": Path("/m")}, "onnx:/m:enlarged:2:/leaves"),
-        ("tar", {"path": "/s/*.tar"}, {"times": 2, "model": Path("/m")}, "onnx:/m:enlarged:2:tar:/s/*.tar"),
+        ("folder", {"folder": "/leaves"}, {"times": 2, "model": "/m"}, "onnx:/m:enlarged:2:/leaves"),
+        ("tar", {"path": "/s/*.tar"}, {"times": 2, "model": "/m#a"}, "onnx:/m#a:enlarged:2:tar:/s/*.tar"),
         ("images", {"file": "/p.parquet,img"}, {"times": 3}, "enlarged:3:images:/p.parquet,img"),
-        ("video", {"path": "2:/v"}, {"times": 2, "model": Path("/m")}, "onnx:/m:enlarged:2:video:2:/v"),
+        ("video", {"path": "2:/v"}, {"times": 2, "model": "/m"}, "onnx:/m:enlarged:2:video:2:/v"),
         ("digits", {}, {"items": 50_000, "times": 3}, "digits:50000"),
-        ("vectors", {"file": "/v.npy"}, {"model": Path("/m")}, "vectors:/v.npy"),
+        ("vectors", {"file": "/v.npy"}, {"model": "/m"}, "vectors:/v.npy"),
         ("cifar10", {"path": "/data/c.tar.gz"}, {}, "cifar10:/data/c.tar.gz"),
         ("texts", {"path": "/data/letters.csv"}, {}, "texts:/data/letters.csv"),
         ("newsgroups", {"path": "/data/news"}, {}, "newsgroups:/data/news"),

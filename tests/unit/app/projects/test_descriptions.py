@@ -19,7 +19,7 @@ from closecall.app.cli.main import main
 from closecall.app.engine.directions import Direction
 from closecall.app.engine.selection_parameters import DIRECTION, SUPPOSED, WORDS, description_of
 from closecall.app.projects.config import ProjectFile
-from closecall.app.projects.descriptions import descriptions, planned
+from closecall.app.projects.descriptions import cost, descriptions, planned
 from closecall.app.projects.pool_builder import Building
 from closecall.app.projects.uploads import Uploads
 from closecall.app.sessions.new_project import NewProject
@@ -28,6 +28,7 @@ from closecall.core.errors import InputError
 from closecall.core.features import compute, of_image
 from closecall.core.learning.round import learn_rows
 from closecall.core.pool.build import build
+from closecall.core.pool.manifest import Manifest
 from closecall.core.pool.pool import Pool
 from closecall.core.sources import source_from
 from closecall.storage import Concepts, Database, LabelLog, SelectionRecord
@@ -277,6 +278,27 @@ def test_the_command_lists_builds_and_uses_descriptions(project, model):
     assert run("describe", folder, "--use", "first").exit_code == 0
     assert "description" not in json.loads((folder / "project.json").read_text())
     assert [one.name for one in descriptions(folder)] == ["", "edges"]
+
+
+def test_features_may_take_half_the_space(project, tmp_path):
+    """In float16, also of another output, which is another description."""
+    project.close()
+    folder = project.folder
+    model = write_model(tmp_path / "small" / "model.onnx", outputs=("image_embeds", "tokens")).parent
+    assert run("describe", folder, "--by", model).exit_code == 0
+    done = run("describe", folder, "--by", f"{model}#tokens", "--dtype", "float16")
+    assert done.exit_code == 0, done.output
+    manifests = [Manifest.read(folder / "descriptions" / name / "pool") for name in ("small", "small-2")]
+    assert [one.dtype for one in manifests] == ["float32", "float16"]
+    assert [one.label for one in descriptions(folder)][1:] == [
+        f"small/model.onnx, output {name}" for name in ("image_embeds", "tokens")
+    ]
+    plan = planned(folder, str(model))
+    assert cost(plan, "float16")[0] == cost(plan)[0] - 2 * N_FEATURES * len(plan.source)
+    assert "has float16 features, got dtype float32" in refused(
+        "describe", folder, "--by", f"{model}#tokens", "--dtype", "float32"
+    )
+    assert "--dtype needs --by" in run("describe", folder, "--dtype", "float16").stderr
 
 
 def test_models_of_one_name_are_told_apart(project, model, tmp_path):

@@ -284,8 +284,8 @@ def test_what_is_offered_here_is_offered_on_the_page(at, model):
     at(Machine("DmlExecutionProvider", CUDA))
     assert offered_providers() == ["cpu", "cuda", "directml"]
     assert providers() == {"cpu": "the CPU", "cuda": "CUDA", "directml": "DirectML"}
-    about, seconds = about_model(model, "cuda")
-    assert f"About {100 / seconds:,.0f} images per second in one thread with CUDA." in about
+    about = about_model(model, "cuda")
+    assert f"About {100 / about.wait:,.0f} images per second in one thread with CUDA." in about.text
     at(Machine())
     assert providers() == {"cpu": "the CPU"}
 
