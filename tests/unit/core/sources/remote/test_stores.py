@@ -15,37 +15,28 @@ from closecall.core.features import compute
 from closecall.core.pool.build import build
 from closecall.core.sources import Folder, source_from
 from closecall.core.sources.remote import fetching
+from tests.s3_kit import SECRET, Storage, serving_storage
+from tests.s3_kit import client as connect
 from tests.web_kit import nobody_listening, picture
 
 N = 30
 KEYS = [f"set/{'ant' if i % 2 else 'bee'}/{i} #é?.png" for i in range(N)]
 
-SECRET = "s3cr3t"
-
 
 @pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    """A server with the bucket `photos`."""
-    server = pytest.importorskip("moto.server").ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
-    server.start()
-    yield "http://{}:{}".format(*server.get_host_and_port())
-    server.stop()
+def storage() -> Iterator[Storage]:
+    """A server, where each test has the bucket `photos`."""
+    with serving_storage() as running:
+        yield running
 
 
 @pytest.fixture(autouse=True)
-def s3(endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def s3(storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A client of that server, whose bucket has images."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("NO_PROXY", "*")
-    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "me")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setattr(fetching, "FIRST_PAUSE", 0.01)
     monkeypatch.setattr(fetching, "PATIENCE", 1.0)
-    boto3 = pytest.importorskip("boto3")
-    client = boto3.client("s3")
+    client = connect(storage.address, monkeypatch)
     client.create_bucket(Bucket="photos")
     for i, key in enumerate(KEYS):
         client.put_object(Bucket="photos", Key=key, Body=picture(i))
@@ -86,6 +77,18 @@ def test_a_list_may_have_keys_of_a_bucket(tmp_path: Path, s3: Any) -> None:
         "s3://photos/empty.png": "the file is empty",
         "s3://photos/missing.png": "the storage doesn't have it (404 Not Found)",
     }
+
+
+def test_cuts_pass_and_refusals_are_unreadable_images(tmp_path: Path, storage: Storage) -> None:
+    """As across HTTP."""
+    cut, refused = (f"/photos/{key}" for key in KEYS[:2])
+    storage.faults = {cut: ["cut", "cut", 200], refused: [403]}
+    source = source_from("s3://photos/set")
+    _, ids, problems = compute(source, np.arange(N))
+    storage.faults = {}
+    assert len(ids) == N - 1
+    assert storage.asked.count(cut) > 2
+    assert [problem.reason for problem in problems] == ["the storage refuses it (403 Forbidden)"]
 
 
 @pytest.mark.thorough
