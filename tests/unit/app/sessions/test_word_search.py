@@ -176,6 +176,31 @@ def test_labeling_starts_with_what_was_described(drawn, project, found):
     assert shown(session)[1] == "strategy"
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_twenty_answers_find_five_times_as_many_as_at_random(workspace, drawn, name):
+    """At 1 % positives: the session begins by words, and goes on at the margin after the first no."""
+    positives = [
+        item for item in drawn.pool.ids.tolist() if drawn.shown[drawn.pool.source.name(item)].name == name
+    ]
+    n_kept = round((len(drawn.pool) - len(positives)) / 99)
+    project = made(workspace, drawn)
+    # Nobody else answers these items, so this session has 1 % positives to choose from.
+    project.leases.add("another session", np.random.default_rng(0).permutation(positives)[n_kept:].tolist())
+    found = project.described(project.session())
+    look(found, f"a {name}")
+    session, whys, n_yes = found.session, [], 0
+    wait_for_index(project, session.strategy)
+    for _ in range(20):
+        item, why = shown(session)
+        whys.append(why)
+        n_yes += item in positives
+        give(session, "yes" if item in positives else "no")
+    assert (whys[0], whys[-1]) == ("description", "strategy")
+    at_random = 20 * n_kept / (len(drawn.pool) - len(positives) + n_kept)
+    assert at_random < 0.21
+    assert n_yes >= 5 * at_random
+
+
 def test_labeling_starts_with_a_description_once_the_log_has_it(drawn, project, found, monkeypatch):
     """Not before its page is stored; so it starts in the same way after a restart."""
     look(found, "a seven")
