@@ -45,6 +45,36 @@ def test_card_and_grid_are_measured_and_their_logs_hold(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
+def test_images_across_a_network_are_measured(tmp_path: Path) -> None:
+    """Some are cut or refused; what is stored holds all the same."""
+    file = tmp_path / "ui.json"
+    few = ("--answers", 8, "--labels", 12, "--pace", 0.3, "--json", file)
+    asked = ("--pool", digits_pool(), "--mode", "paced", "--network", 0.01)
+    measured = closecall("bench", "ui", *asked, *few)
+    assert measured.returncode == 0, measured.stderr
+    (row,) = json.loads(file.read_text())
+    assert set(row) == KEYS | AHEAD | {"network_seconds"}
+    assert (row["network_seconds"], row["presses"], row["answers"]) == (0.01, 8, 16)
+    assert (row["lost"], row["duplicated"], row["misplaced"]) == (0, 0, 0)
+    assert row["items"] < 600
+
+
+@pytest.mark.thorough
+def test_the_map_is_made_and_watched(tmp_path: Path) -> None:
+    """Frames while somebody zooms, pans and answers; the pool gets no map."""
+    file = tmp_path / "map.json"
+    few = ("--sample", 200, "--answers", 3, "--pace", 0.2, "--json", file)
+    measured = closecall("bench", "map", "--pool", digits_pool(), *few)
+    assert measured.returncode == 0, measured.stderr
+    (row,) = json.loads(file.read_text())
+    assert set(row["frames"]) == {"zooming", "panning", "answering"}
+    for frames in row["frames"].values():
+        assert frames["frames"] > 10
+        assert 0 < frames["median_ms"] <= frames["p95_ms"] <= frames["max_ms"]
+    assert not (digits_pool() / "map").exists()
+
+
+@pytest.mark.thorough
 def test_zooming_is_measured_down_to_the_photographs_own_pixels(tmp_path: Path) -> None:
     """Cold, all tiles in view come from the server; warm, none does. Half of the pixels do for the wheel."""
     file = tmp_path / "zoom.json"

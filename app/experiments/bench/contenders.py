@@ -17,7 +17,7 @@ from urllib.parse import quote
 import click
 import numpy as np
 
-from closecall.app.experiments.bench.subsample import product_into
+from closecall.app.experiments.bench.subsample import pool_product
 from closecall.app.experiments.compare.lanes import tell_cost, tenths
 from closecall.core.errors import InputError, reason
 from closecall.core.experiment.planes import Plane
@@ -131,8 +131,7 @@ class PlainScan:
         """See `Contender.answer`. The search for the smallest value is not timed."""
         w = plane.hyperplane.normal.astype(np.float32)
         cpu, start = process_time(), perf_counter()
-        for first, X in self._pool.blocks():
-            product_into(X, w, self._scores[first : first + X.shape[0]])
+        pool_product(self._pool, w, self._scores)
         seconds, cpu = perf_counter() - start, process_time() - cpu
         margins = np.abs(self._scores + np.float32(plane.hyperplane.bias))
         margins[excluded_rows(self._pool, Query(plane.hyperplane, 1, plane.labeled, 0))] = np.inf

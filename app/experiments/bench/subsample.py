@@ -51,6 +51,12 @@ def product_into(X: Rows, w: NDArray[np.float32], out: NDArray[np.float32]) -> N
         np.dot(X, w, out=out)
 
 
+def pool_product(pool: Pool, w: NDArray[np.float32], out: NDArray[np.float32]) -> None:
+    """Write the product of all rows of a pool with w to `out`, of shape (n_rows,); see `product_into`."""
+    for first, X in pool.blocks():
+        product_into(X, w, out[first : first + X.shape[0]])
+
+
 class EqualTimeSubsample:
     """The time of random subsamples and the rank of their nearest row, as functions of their size.
 

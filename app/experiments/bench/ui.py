@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import numpy as np
@@ -22,12 +24,19 @@ from closecall.app.experiments.bench.experiment import Experiment, Row
 from closecall.app.experiments.bench.outcome import fate, looking_ahead, waits
 from closecall.app.experiments.bench.projects import class_asked_for, make_project, truth_of
 from closecall.app.experiments.bench.serving import served
+from closecall.app.experiments.bench.slow_images import across_network
 from closecall.app.projects.config import LABELS_FILE
 from closecall.app.projects.roles import SOMEBODY
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import strategy_from
 from closecall.storage import Concepts, Database, LabelLog
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+NETWORK_ITEMS = 5_000
+"""Number of images that are read across a slow network, if the pool has as many."""
 
 SPARE = 200
 """Number of additional items that the pool must have.
@@ -56,6 +65,9 @@ class Labeling(Experiment[Pool]):
         The query strategy; the page's default if None.
     out : Path or None
         Folder that keeps the projects; a temporary folder if None.
+    network : float or None
+        Seconds after which a server on this machine sends an image (`app.experiments.bench.slow_images`).
+        None to read images as the pool does.
     seed : int
         Seed of the initial labels.
     """
@@ -67,6 +79,7 @@ class Labeling(Experiment[Pool]):
     modes: tuple[Mode, ...]
     strategy: str | None
     out: Path | None
+    network: float | None
     seed: int
 
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
@@ -83,44 +96,69 @@ class Labeling(Experiment[Pool]):
         with tempfile.TemporaryDirectory(prefix="closecall-") as temporary, chromium() as browser:
             for mode in modes:
                 project = (self.out or Path(temporary)) / mode
-                make_project(
-                    pool,
-                    project,
-                    positive,
-                    n_labels=self.n_labels,
-                    annotator=SOMEBODY,
-                    strategy=self.strategy,
-                    seed=self.seed,
-                )
-                click.echo(f"{mode}: {len(pool):,} items, {self.n_labels:,} labels; waiting for the index.")
-                page = browser.new_page(viewport={"width": 1440, "height": 900})
-                with served(project) as url, patience(mode, page, project / "page.png"):
-                    annotator = Annotator(page, mode, truth_of(pool, positive), self.pace)
-                    annotator.open(url)
-                    presses = annotator.label(self.n_answers)
-                    n_patient = min(N_PATIENT, self.n_answers) if mode == "paced" else 0
-                    patient = annotator.label_patiently(n_patient)
-                    page.close()
-                pictures = Pictures(pool.source)
-                picture = pictures.tile if mode == "grid" else pictures.card
-                about = {"items": len(pool), "labels_before": self.n_labels, "pace_seconds": self.pace}
-                yield [{"mode": mode, **_row(project, picture, presses, patient), **about}]
+                with self._across_network(pool, project.with_name(f"{mode}-images")) as measured:
+                    yield [self._measured(measured, mode, positive, project, browser)]
+
+    def _measured(self, pool: Pool, mode: Mode, positive: str, project: Path, browser: Browser) -> Row:
+        """Label in one mode, and return the row of results."""
+        make_project(
+            pool,
+            project,
+            positive,
+            n_labels=self.n_labels,
+            annotator=SOMEBODY,
+            strategy=self.strategy,
+            seed=self.seed,
+        )
+        click.echo(f"{mode}: {len(pool):,} items, {self.n_labels:,} labels; waiting for the index.")
+        page = browser.new_page(viewport={"width": 1440, "height": 900})
+        with served(project) as url, patience(mode, page, project / "page.png"):
+            annotator = Annotator(page, mode, truth_of(pool, positive), self.pace)
+            annotator.open(url)
+            presses = annotator.label(self.n_answers)
+            n_patient = min(N_PATIENT, self.n_answers) if mode == "paced" else 0
+            patient = annotator.label_patiently(n_patient)
+            page.close()
+        pictures = Pictures(pool.source)
+        picture = pictures.tile if mode == "grid" else pictures.card
+        about = {"items": len(pool), "labels_before": self.n_labels, "pace_seconds": self.pace}
+        network = {} if self.network is None else {"network_seconds": self.network}
+        return {"mode": mode, **_row(project, picture, presses, patient), **about, **network}
+
+    @contextmanager
+    def _across_network(self, pool: Pool, folder: Path) -> Iterator[Pool]:
+        """Yield the pool to label: the given one or, with `network`, one of images across a network."""
+        if self.network is None:
+            yield pool
+            return
+        n_items = min(len(pool), max(NETWORK_ITEMS, 2 * self._needed))
+        click.echo(f"Reading {n_items:,} images across the network.")
+        with across_network(pool, n_items, self.network, folder) as slow:
+            self._check_size(slow)
+            yield slow
 
     def _check(self, pool: Pool, modes: Sequence[Mode]) -> str:
         """Check the pool, the strategy and the folder; return the positive class."""
         positive = class_asked_for(pool, self.positive)
-        needed = self.n_labels + self.n_answers + SPARE
-        if len(pool) < needed:
-            raise InputError(
-                f"--labels {self.n_labels} and --answers {self.n_answers} need a pool of at least {needed:,} "
-                f"items, this one has {len(pool):,}"
-            )
+        self._check_size(pool)
         if self.strategy:
             strategy_from(self.strategy)
         there = [self.out / mode for mode in modes if (self.out / mode).exists()] if self.out else []
         if there:
             raise InputError(f"--out must have no projects of these modes yet, but there is {there[0]}")
         return positive
+
+    @property
+    def _needed(self) -> int:
+        """Number of items that the pool must have."""
+        return self.n_labels + self.n_answers + SPARE
+
+    def _check_size(self, pool: Pool) -> None:
+        if len(pool) < self._needed:
+            raise InputError(
+                f"--labels {self.n_labels} and --answers {self.n_answers} need a pool of at least "
+                f"{self._needed:,} items, this one has {len(pool):,}"
+            )
 
     def show(self, rows: Sequence[Row]) -> None:
         """Print the row of a mode."""

@@ -44,6 +44,13 @@ from closecall.core.errors import InputError
     multiple=True,
     help="Only this mode; repeat it for several.  [default: all but zoom]",
 )
+@click.option(
+    "--network",
+    type=click.FloatRange(0),
+    metavar="SECONDS",
+    help="Read images across a slow network: a server on this machine sends each image after SECONDS, cuts "
+    "some off and refuses others (403). At first, the cache of images is empty.",
+)
 @count_option("--images", 40, "For zoom: images to zoom in on in each way.", dest="n_images")
 @click.option("--strategy", help="Query strategy.  [default: the page's]")
 @click.option(
@@ -71,6 +78,8 @@ def bench_ui(
         return
     if set(modes) != {"zoom"}:
         raise InputError("--mode zoom can't be combined with other modes")
+    if words["network"] is not None:
+        raise InputError("--network can't be combined with --mode zoom")
     with ExitStack() as stack:
         if folder is None:
             made = stack.enter_context(tempfile.TemporaryDirectory(prefix="closecall-"))
