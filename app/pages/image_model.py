@@ -129,13 +129,14 @@ def show_downloads(folder: Path) -> None:
     """Show the commands that download models into a folder."""
     with st.expander("Get a model"):
         st.markdown(
-            "A model describes the objects in an image. Closecall downloads none itself: run these commands "
-            "in a terminal on the machine that runs Closecall, then reload this page."
+            "A model describes the objects in an image. Closecall downloads none itself. In a terminal on "
+            "the machine that runs Closecall, run the first command and one of the others. Then reload this "
+            "page."
         )
-        st.code(TOOLS, language="bash", wrap_lines=True)
+        st.code(TOOLS, language=None)
         for model in DOWNLOADS:
             st.markdown(f"**{model.label}**" + (", also for search by words" if model.reads_texts else ""))
-            st.code(model.command(folder), language="bash", wrap_lines=True)
+            st.code(model.command(folder), language=None)
 
 
 def disk_space(features: ChosenFeatures, n_items: int) -> int:
