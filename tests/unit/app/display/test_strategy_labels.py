@@ -2,7 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from closecall.app.display.strategy_labels import LABELS, Shares, about, fitting, label_of, name_of
+from closecall.app.display.strategy_labels import (
+    LABELS,
+    Shares,
+    about,
+    all_labels,
+    fitting,
+    label_of,
+    name_of,
+)
 from closecall.core.selection import STRATEGIES, strategy_from
 
 
@@ -13,6 +21,14 @@ def test_every_strategy_has_a_label():
     assert label_of("mixture:likely=0.4,random=0.1") == label_of("mixture") == "Mixture"
     assert label_of("my-own:n=3") == "My own"
     assert name_of("h-hash:structure=scan") == "h-hash"
+
+
+@pytest.mark.parametrize("method", ["H-Hash", "EH-Hash", "BH-Hash", "LBH-Hash"])
+def test_published_and_weighted_forms_have_names_of_their_own(method):
+    """The picker lists both; only ours is called weighted."""
+    names = {label: name for name, label in all_labels().items()}
+    assert names[method] == method.lower()
+    assert names[f"{method}, weighted"] == f"{method.lower()}-weighted"
 
 
 @pytest.mark.parametrize("shares", [Shares(50, 30, 20), Shares(0, 100, 0), Shares(7, 14, 79)])

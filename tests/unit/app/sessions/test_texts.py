@@ -150,6 +150,59 @@ def test_texts_are_ranked_by_the_overlap_of_their_words(project, method):
     assert json.loads(result.output)["problems"] == []
 
 
+FEW = 30
+"""Number of candidates, an eighth of the texts."""
+
+
+@pytest.mark.parametrize("method", ["scan", "table", "tables", "ball"])
+def test_few_candidates_are_the_texts_whose_codes_disagree_least(project, monkeypatch, method):
+    """Function by function; bit by bit, they would be others. In a ball, a function has only one bit."""
+    similar = project.similar_to(project.session())
+    similar.set_method(method)
+    similar.set_codes("min-hash")
+    similar.look_for(Like(item=int(project.pool.ids[3])))
+    assert settled(similar)["similar"]["search"]["awaited"] is None
+    search = project.similar.method(similar.recipe, project.pool, None, similar.session.concept).search
+    bit_by_bit = HashedSimilarity(
+        search.family, search.structure, search.nearness, n_compared=search.n_compared, measure="weights"
+    )
+    n = len(project.pool)
+    for one in (search, bit_by_bit):
+        monkeypatch.setattr(one, "n_candidates", FEW)
+    assert all(disagrees_least(search, row) for row in range(n))
+    assert all(disagrees_least(bit_by_bit, row) for row in range(n)) == (method == "ball")
+
+
+def disagrees_least(search: HashedSimilarity, row: int) -> bool:
+    """Whether the `FEW` texts ranked for a row are those whose codes differ in the fewest functions.
+
+    Of texts that differ in as many functions as the last one, any may be left out. Of bucket tables, only the
+    texts in the buckets that are read count.
+    """
+    X, ranked = search.pool.rows(np.arange(len(search.pool))), []
+    with pytest.MonkeyPatch.context() as patch:
+        nearest_of = search.nearness.nearest_of
+
+        def spied(queries, rows, n):
+            ranked.append(rows)
+            return nearest_of(queries, rows, n)
+
+        patch.setattr(search.nearness, "nearest_of", spied)
+        search.neighbours(X[[row]], 1)
+    (found,) = ranked
+    values = search.family.hash_points(X).unpacked().reshape(len(search.pool), -1, search.family.bits)
+    differing = (values != values[row]).any(axis=2).sum(axis=1)
+    read = np.arange(len(search.pool))
+    if search.structure.name == "tables":
+        (code,) = search.family.queries(X[[row]])
+        read, _ = search.structure.probed(code, len(search.pool))
+    last = np.sort(differing[read])[min(FEW, len(read)) - 1]
+    surely = read[differing[read] < last]
+    return (
+        len(found) == min(FEW, len(read)) and np.isin(surely, found).all() and differing[found].max() <= last
+    )
+
+
 def test_a_grid_of_texts_is_not_too_alike(project):
     """Diversity, marks and a retrain for all together."""
     session = project.session()

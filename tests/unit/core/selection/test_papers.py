@@ -125,15 +125,34 @@ def beside(orders, own, wanted):
     return list(found)
 
 
+FEW = {"n_functions": 32, "n_candidates": 100}
+
+
 @pytest.mark.parametrize("structure", ["orders", "tables"])
 @pytest.mark.parametrize("name", PAPERS)
 def test_selections_are_those_of_a_plain_reading(pool, planes, name, structure):
     """Row by row: the same candidates, and of these the nearest, up to ten."""
-    pool, planes = pool.prefix(scaled(quick=1500, all=N)), planes[: scaled(quick=4, all=N_PLANES)]
+    n, n_planes = scaled(quick=(1500, 4), all=(N, N_PLANES))
+    check_against_a_plain_reading(pool.prefix(n), planes[:n_planes], name, structure, FEW)
+
+
+@pytest.mark.parametrize("structure", ["orders", "tables"])
+@pytest.mark.parametrize("name", PAPERS)
+def test_selections_with_the_defaults_are_those_of_a_plain_reading(pool, planes, name, structure):
+    """As many functions and candidates as in the paper, if none are named; LBH-Hash learns 32 functions."""
+    word, params = PAPERS[name]
+    defaults = make_strategy(word, **params)
+    assert (defaults.n_functions, defaults.n_candidates) == (32 if name == "LBH" else 300, 500)
+    n, n_planes = scaled(quick=(1500, 1), all=(N, 5))
+    check_against_a_plain_reading(pool.prefix(n), planes[:n_planes], name, structure, {})
+
+
+def check_against_a_plain_reading(pool, planes, name, structure, how):
+    """Compare the candidates and selections of a strategy with those that are written out above."""
     word, params = PAPERS[name]
     megabytes = 1 if structure == "orders" else 8
-    how = {"n_functions": 32, "n_candidates": 100, "structure": structure, "megabytes": megabytes}
-    strategy = make_strategy(word, **how, **params).fit(pool)
+    strategy = make_strategy(word, structure=structure, megabytes=megabytes, **how, **params).fit(pool)
+    wanted = strategy.n_candidates
     values = bits_of(strategy.hasher_, appended(strategy, pool))
     rows = strategy.structure_.codes_by_row().unpacked().reshape(values.shape) == 1
     assert ((rows == (values >= 0)) | (np.abs(values) < 1e-4)).all()
@@ -144,7 +163,7 @@ def test_selections_are_those_of_a_plain_reading(pool, planes, name, structure):
         of_plane = bits_of_plane(strategy.hasher_, plane)
         own = strategy.hasher_.hash_hyperplane(plane).unpacked().reshape(of_plane.shape) == 1
         assert ((own == (of_plane >= 0)) | (np.abs(of_plane) < 1e-4)).all()
-        found = beside(orders, own, 100) if orders else in_buckets(strategy.structure_, rows, own, 100)
+        found = beside(orders, own, wanted) if orders else in_buckets(strategy.structure_, rows, own, wanted)
         candidates = np.array(found, dtype=np.int64)
         n = min(10, len(candidates))
         if n == 0:  # nothing is in the hyperplane's buckets: others are looked up

@@ -17,6 +17,8 @@ from closecall.app.experiments.compare.similar.looks import look_of, outline
 from closecall.app.experiments.compare.similar.names import lane_label
 from closecall.app.experiments.compare.similar.plan import SimilarityPlan
 from closecall.app.experiments.compare.similar.results import TIMES, Lane, SimilarityResults
+from closecall.core.errors import InputError
+from closecall.core.experiment.families import forms_of
 from closecall.core.hashing import FAMILIES
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
@@ -221,6 +223,28 @@ def test_families_have_marks_of_their_own():
     for look in looks:
         numbers = [float(number) for number in re.findall(r"-?\d+\.\d", outline(look.mark))]
         assert max(map(abs, numbers)) == 6
+
+
+def test_all_families_of_a_draw_get_the_same_labels(folder, tmp_path, monkeypatch):
+    """At most as many as asked for, and other ones in each draw; KSH uses all of them."""
+    taught = ("metric-lsh", "ksh", "ksh-learned", "boosted", "rbm")
+    seen: dict[int, dict[str, bytes]] = {}
+
+    def spied(name, draw):
+        known = np.flatnonzero(draw.truth >= 0)
+        assert draw.lesson(name).labels == len(known) == 120
+        if name == "ksh":
+            assert forms_of(name, draw)[""](8).n_labels == 120
+        seen.setdefault(draw.seed, {})[name] = known.tobytes() + draw.truth.tobytes() + draw.sample.tobytes()
+        raise InputError("nothing is to be measured here")
+
+    monkeypatch.setattr("closecall.core.experiment.similarity.forms_of", spied)
+    words = [word for name in taught for word in ("--family", name)]
+    refused(folder, tmp_path / "out", *words, "--labels", 120)
+    assert {seed: set(own) for seed, own in seen.items()} == {5: set(taught), 6: set(taught)}
+    labels = [set(own.values()) for own in seen.values()]
+    assert [len(own) for own in labels] == [1, 1]
+    assert labels[0] != labels[1]
 
 
 @pytest.mark.slow
