@@ -5,13 +5,16 @@ the same conditions, and ratios compare times measured shortly after each other.
 in the same way (`app.experiments.bench.subsample`). Each strategy can thus be compared with the random
 subsample that takes as long.
 
+Each *draw* has its own hyperplanes, hash functions and random choices. Hyperplanes that are loaded from a
+file are the same in all draws.
+
 If a hyperplane is from a session, each strategy gets the object that `QueryStrategy.remember` returned for
 the previous hyperplane of the session. This object may make selecting faster.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,7 +33,7 @@ from closecall.app.experiments.bench.contenders import (
 from closecall.app.experiments.bench.experiment import Experiment, Row, about
 from closecall.app.experiments.bench.figure import check_figure, draw
 from closecall.app.experiments.bench.report import share_in_words, show_disturbance, show_table
-from closecall.app.experiments.bench.results import Judged, SelectionResults
+from closecall.app.experiments.bench.results import BASELINE, Judged, SelectionResults
 from closecall.app.experiments.bench.rounds import Round, planes_for, planes_of_other, rounds_of
 from closecall.app.experiments.bench.subsample import EqualTimeSubsample
 from closecall.core.errors import InputError
@@ -52,6 +55,14 @@ HEAD = (
     "ratio",
 )
 
+OVER_DRAWS = ("strategy", "rank + 1", f"of {BASELINE}", "of scan", f"of {BASELINE}")
+"""Head of the table with intervals over draws: strategy, ranks and their ratios, times and their ratios."""
+
+
+def short(number: float) -> str:
+    """Return a positive number as text, with two digits or, if it is 10 or more, without decimals."""
+    return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"
+
 
 @dataclass(frozen=True)
 class Selection(Experiment[Pool]):
@@ -72,7 +83,9 @@ class Selection(Experiment[Pool]):
     sizes : tuple of int
         Pool sizes to measure: only the first rows of the pool are used. All rows if empty.
     queries : int
-        Maximum number of hyperplanes in each setting.
+        Maximum number of hyperplanes in each setting and draw.
+    draws : int
+        Number of draws. Draw i has the seed `seed` + i.
     threads : int
         Number of threads that BLAS may use in one call.
     warm_up : int
@@ -95,6 +108,7 @@ class Selection(Experiment[Pool]):
     words: tuple[str, ...]
     sizes: tuple[int, ...]
     queries: int
+    draws: int
     threads: int = field()  # no default: `Experiment` has an attribute of that name
     warm_up: int
     cold: bool
@@ -111,8 +125,8 @@ class Selection(Experiment[Pool]):
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
         """Yield, for each setting, a list with one row per strategy; see `SelectionResults.row`.
 
-        If a strategy fails, its row has the reason in the column ``failure``, and no results. The rows of
-        failed strategies come last.
+        A row is over all draws. If a strategy fails, it is not measured any more. Its row has the reason in
+        the column ``failure``, and no results. The rows of failed strategies come last.
 
         If there are several settings of single hyperplanes, additional rows combine these settings. The same
         applies to several settings of sessions.
@@ -123,14 +137,7 @@ class Selection(Experiment[Pool]):
             If the pool has fewer items than requested, if a strategy, setting or corpus does not exist, or if
             the pool `planes_of` has other features.
         """
-        settings: dict[str, list[Plane]] = {}
-        words = (self.corpus, self.settings, self.queries, self.seed)
-        if self.planes_of is None:
-            found = planes_for(pool, *words)
-        else:
-            found = planes_of_other(Pool.open(self.planes_of), pool, *words)
-        for plane in found:
-            settings.setdefault(plane.setting, []).append(plane)
+        settings = [self._planes(pool, self.seed + number) for number in range(self.draws)]
         sizes = self.sizes or [len(pool)]
         for size in sizes:
             if not 1 <= size <= len(pool):
@@ -140,10 +147,42 @@ class Selection(Experiment[Pool]):
         for size in sizes:
             yield from self._measure_size(pool.prefix(size), settings)
 
-    def _measure_size(self, pool: Pool, settings: dict[str, list[Plane]]) -> Iterator[list[Row]]:
+    def _planes(self, pool: Pool, seed: int) -> dict[str, list[Plane]]:
+        """Return the hyperplanes of one draw, by setting."""
+        words = (self.corpus, self.settings, self.queries, seed)
+        if self.planes_of is None:
+            found = planes_for(pool, *words)
+        else:
+            found = planes_of_other(Pool.open(self.planes_of), pool, *words)
+        settings: dict[str, list[Plane]] = {}
+        for plane in found:
+            settings.setdefault(plane.setting, []).append(plane)
+        return settings
+
+    def _measure_size(self, pool: Pool, of_draws: Sequence[dict[str, list[Plane]]]) -> Iterator[list[Row]]:
         failures: dict[str, str] = {}
-        taking_part = contenders(self.words or default_words(pool), pool, self.indexes, self.seed, failures)
-        _warm_up(pool, taking_part, next(iter(settings.values()))[: self.warm_up], failures)
+        words = self.words or default_words(pool)
+        measured: dict[str, list[SelectionResults]] = {}
+        kinds: dict[str, list[SelectionResults]] = {}
+        for number, settings in enumerate(of_draws):
+            going = [word for word in words if word not in failures]
+            taking_part = contenders(going, pool, self.indexes, self.seed + number, failures)
+            _warm_up(pool, taking_part, next(iter(settings.values()))[: self.warm_up], failures)
+            for setting, planes in settings.items():
+                rounds = rounds_of(planes, self.queries)
+                results = self._measure_setting(pool, taking_part, setting, rounds, number, failures)
+                failures = results.failures
+                measured.setdefault(setting, []).append(results)
+                if number == self.draws - 1:
+                    whole = SelectionResults.joined(setting, measured[setting])
+                    kind = "all sessions" if planes[0].session >= 0 else "all single"
+                    kinds.setdefault(kind, []).append(whole)
+                    yield self._rows(pool, taking_part, whole)
+        for kind, parts in kinds.items():
+            if len(parts) > 1:
+                yield self._rows(pool, taking_part, SelectionResults.joined(kind, parts))
+
+    def _rows(self, pool: Pool, taking_part: Sequence[Contender], results: SelectionResults) -> list[Row]:
         words = {
             **about(pool),
             "planes_of": (self.planes_of or pool.path).resolve().name,
@@ -151,29 +190,16 @@ class Selection(Experiment[Pool]):
             "warm_up": self.warm_up,
             "cold": self.cold,
         }
-
-        def rows(results: SelectionResults) -> list[Row]:
-            measured = [
-                {**words, "fit_seconds": one.fit_seconds, **results.row(one.word, self.seed)}
-                for one in taking_part
-                if one.word not in results.failures
-            ]
-            failed = [
-                {**words, "strategy": word, "setting": results.setting, "failure": reason}
-                for word, reason in results.failures.items()
-            ]
-            return measured + failed
-
-        kinds: dict[str, list[SelectionResults]] = {}
-        for setting, planes in settings.items():
-            rounds = rounds_of(planes, self.queries)
-            results = self._measure_setting(pool, taking_part, setting, rounds, failures)
-            failures = results.failures
-            kinds.setdefault("all sessions" if planes[0].session >= 0 else "all single", []).append(results)
-            yield rows(results)
-        for kind, parts in kinds.items():
-            if len(parts) > 1:
-                yield rows(SelectionResults.joined(kind, parts))
+        measured = [
+            {**words, "fit_seconds": one.fit_seconds, **results.row(one.word, self.seed)}
+            for one in taking_part
+            if one.word not in results.failures
+        ]
+        failed = [
+            {**words, "strategy": word, "setting": results.setting, "failure": reason}
+            for word, reason in results.failures.items()
+        ]
+        return measured + failed
 
     def _measure_setting(
         self,
@@ -181,23 +207,27 @@ class Selection(Experiment[Pool]):
         taking_part: Sequence[Contender],
         setting: str,
         rounds: Sequence[Round],
+        number: int,
         failures: Mapping[str, str],
     ) -> SelectionResults:
-        """Measure one setting with the strategies that are not in `failures`.
+        """Measure one setting in draw `number` with the strategies that are not in `failures`.
 
         The failures of the result are `failures` and the failures in this setting.
         """
-        rng = np.random.default_rng(self.seed)
-        subsample = EqualTimeSubsample(pool, self.seed, self.threads)
+        rng = np.random.default_rng(self.seed + number)
+        subsample = EqualTimeSubsample(pool, self.seed + number, self.threads)
         results = SelectionResults(
             setting,
             subsample,
             judged={contender.word: [] for contender in taking_part},
             failures=dict(failures),
         )
-        with click.progressbar(rounds, label=f"{setting}, {len(pool):,} items", show_pos=True) as bar:
+        of_draws = f", draw {number + 1} of {self.draws}" if self.draws > 1 else ""
+        label = f"{setting}, {len(pool):,} items{of_draws}"
+        with click.progressbar(rounds, label=label, show_pos=True) as bar:
             for plane, before in bar:
                 results.sessions.append(plane.session)
+                results.draws.append(number)
                 memories: dict[str, tuple[object, float]] = {}
                 if before is not None and not self.cold:
                     for contender in _going(taking_part, results.failures):
@@ -223,14 +253,18 @@ class Selection(Experiment[Pool]):
     def show(self, rows: Sequence[Row]) -> None:
         """Print the rows of one setting as a table, the slowest strategy first."""
         first = rows[0]
+        of_draws = f", {first['draws']} draws" if first["draws"] > 1 else ""
         click.echo(
             f"\n{first['data']}, {first['items']:,} × {first['dim']}; {first['setting']}: "
             f"{counted(first['queries'], 'hyperplane')} of {first['planes_of']}"
-            f"{', cold' if first['cold'] else ''}, "
+            f"{of_draws}{', cold' if first['cold'] else ''}, "
             f"{counted(first['threads'], 'BLAS thread')}."
         )
-        measured = [row for row in rows if "failure" not in row]
-        show_table(HEAD, [_cells(row) for row in sorted(measured, key=lambda row: -row["median_ms"])])
+        measured = sorted((row for row in rows if "failure" not in row), key=lambda row: -row["median_ms"])
+        show_table(HEAD, [_cells(row) for row in measured])
+        if first["draws"] > 1:
+            click.echo("\nGeometric means, with 95 % intervals over the draws:\n")
+            show_table(OVER_DRAWS, [_cells_over_draws(row) for row in measured])
         for row in rows[len(measured) :]:
             click.echo(f"{row['strategy']} failed: {row['failure']}.")
         scan = next(row for row in rows if row["strategy"] == REFERENCE)
@@ -245,6 +279,11 @@ class Selection(Experiment[Pool]):
             "nearest of the random rows that can be scored in that time. ratio: of (rank + 1) to theirs, "
             "geometric mean and 95 % interval."
         )
+        if self.draws > 1:
+            click.echo(
+                f"Over draws: of {BASELINE}: ratio to {BASELINE} for the same hyperplane; open if its "
+                "interval contains 1."
+            )
         measured = [row for row in rows if "failure" not in row]
         if self.figure is not None:
             draw(measured, self.figure)
@@ -276,8 +315,6 @@ def _warm_up(
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    low, high = row["ratio_to_subsample_low"], row["ratio_to_subsample_high"]
-    interval = "" if low is None else f" ({_short(low)}–{_short(high)})"
     return (
         row["strategy"],
         f"{row['median_ms']:.2f}",
@@ -289,9 +326,25 @@ def _cells(row: Row) -> tuple[str, ...]:
         f"{100 * row['recall_at_1']:.0f} %",
         f"{row['margin_median']:.2g}",
         f"{row['rank_of_equal_time_subsample']:,.0f}",
-        f"{_short(row['ratio_to_subsample'])}{interval}",
+        _with_interval(row, "ratio_to_subsample"),
     )
 
 
-def _short(number: float) -> str:
-    return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"
+def _cells_over_draws(row: Row) -> tuple[str, ...]:
+    ratios = ("rank_ratio_to_baseline", "time_ratio_to_baseline")
+    is_compared = row["baseline"] not in (None, row["strategy"])
+    of_rank, of_time = (
+        _with_interval(row, name, is_difference=True) if is_compared else "" for name in ratios
+    )
+    of_scan = _with_interval(row, "time_ratio_to_exhaustive", share_in_words)
+    return row["strategy"], _with_interval(row, "rank_plus_1"), of_rank, of_scan, of_time
+
+
+def _with_interval(
+    row: Row, name: str, in_words: Callable[[float], str] = short, *, is_difference: bool = False
+) -> str:
+    """Return a geometric mean with its interval as text; a difference whose interval has 1 is open."""
+    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    ends = "" if low is None else f" ({in_words(low)}–{in_words(high)})"
+    is_open = is_difference and (low is None or low <= 1 <= high)
+    return f"{in_words(row[name])}{ends}{' open' if is_open else ''}"

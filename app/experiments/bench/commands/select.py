@@ -45,7 +45,10 @@ from closecall.app.experiments.bench.commands.options import (
     multiple=True,
     help="Only the first items of the pool.  [default: all]",
 )
-@count_option("--queries", 40, "Maximum number of hyperplanes of each setting.")
+@count_option("--queries", 40, "Maximum number of hyperplanes of each setting and draw.")
+@count_option(
+    "--draws", 1, "Draws of hash functions and hyperplanes; three or more give intervals over draws."
+)
 @count_option("--threads", 1, "Threads of BLAS.")
 @count_option(
     "--warm-up",
@@ -70,7 +73,8 @@ def bench_select(folder: Path, json_file: Path | None, **words: Any) -> None:
     """Compare query strategies on one pool, side by side: time, rank and |wᵀx + b| of the items they select.
 
     Each strategy is also compared with the random subsample that takes as long. Repeat --setting, --strategy
-    and --items to measure several. The pool needs no classes if --planes-of names a pool with classes.
+    and --items to measure several. The pool needs no classes if --planes-of names a pool with classes. With
+    --draws, a second table compares the strategies with h-hash. Draws share the hyperplanes of --planes.
     """
     from closecall.app.experiments.bench.experiment import run
     from closecall.app.experiments.bench.select import Selection

@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from scipy import stats
 
 from closecall.app.cli.main import main
 from closecall.core.errors import InputError
@@ -331,6 +332,74 @@ def test_indexes_are_kept(pool, tmp_path):
     result = run("select", "--pool", pool.path, *words)
     assert "codes.npy is damaged" in result.output
     assert "Fitted bh-hash-weighted" in result.output
+
+
+def test_draws_are_runs_with_other_seeds_and_have_intervals_over_them(pool):
+    """Student's interval of the means of the draws, of ranks, and of their ratios to the published H-Hash."""
+    names = ("h-hash", "h-hash-weighted", "random")
+    words = ("--queries", 6, *(word for name in names for word in ("--strategy", name)))
+    together = {row["strategy"]: row for row in select(pool, *words, "--seed", 4, "--draws", 3)}
+    apart = [{row["strategy"]: row for row in select(pool, *words, "--seed", 4 + draw)} for draw in range(3)]
+    for name, row in together.items():
+        assert (row["draws"], row["queries"], row["baseline"]) == (3, 18, "h-hash")
+        for measure in ("rank_plus_1", "rank_ratio_to_baseline"):
+            logs = np.log([one[name][measure] for one in apart])
+            assert row[measure] == pytest.approx(np.exp(logs.mean()))
+            if np.ptp(logs):
+                interval = stats.ttest_1samp(logs, 0).confidence_interval(0.95)
+                assert (row[f"{measure}_low"], row[f"{measure}_high"]) == pytest.approx(
+                    tuple(np.exp(interval))
+                )
+    assert together["exhaustive"]["rank_plus_1"] == 1
+    assert together["h-hash"]["rank_ratio_to_baseline"] == 1
+    for row in together.values():
+        assert row["time_ratio_to_exhaustive_low"] <= row["time_ratio_to_exhaustive"]
+        assert row["time_ratio_to_baseline"] <= row["time_ratio_to_baseline_high"]
+
+
+def test_the_table_over_draws_has_published_and_weighted_methods(pool):
+    """Two draws have no intervals, so all differences are open; without H-Hash, there are none."""
+    names = ("h-hash", "h-hash-weighted")
+    words = ("--pool", pool.path, "--queries", 2, "--draws", 2)
+    told = run("select", *words, *(word for name in names for word in ("--strategy", name))).output
+    table = told[told.index("Geometric means, with 95 % intervals over the draws") :]
+    weighted = next(line for line in table.splitlines() if line.startswith("h-hash-weighted"))
+    assert weighted.count("open") == 2
+    assert "open" not in next(line for line in table.splitlines() if line.startswith("h-hash "))
+    told = run("select", *words, "--strategy", "random").output
+    assert "open" not in told[told.index("Geometric means") : told.index("ms: median time")]
+
+
+def test_draws_share_the_hyperplanes_of_a_file(pool, tmp_path, third_nearest):
+    """And differ in what the strategies draw."""
+    planes = one_vs_all(pool, 4)
+    Corpus(planes, pool.digest).save(tmp_path / "planes.npz")
+    select(
+        pool, "--planes", tmp_path / "planes.npz", "--strategy", "third-nearest", "--draws", 2, "--warm-up", 1
+    )
+    digests = [plane.hyperplane.digest for plane in planes]
+    asked = [digest for digest, memory in third_nearest.asked if memory is None]
+    assert asked == [digests[0], *digests] * 2
+
+
+def test_a_strategy_that_fails_in_a_later_draw_is_left_out(pool, monkeypatch, third_nearest):
+    """With the reason; the others are measured in all draws."""
+    choose = third_nearest.choose
+
+    def failing(self, query):
+        if self.random_state == 1:
+            raise InputError("no more")
+        return choose(self, query)
+
+    monkeypatch.setattr(third_nearest, "choose", failing)
+    file = pool.path.parent / "rows.json"
+    words = ("--queries", 2, "--strategy", "third-nearest", "--draws", 3, "--json", file)
+    result = run("select", "--pool", pool.path, *words)
+    assert result.exit_code == 1
+    assert "third-nearest failed: no more" in result.output
+    rows = {row["strategy"]: row for row in json.loads(file.read_text())}
+    assert rows["exhaustive"]["queries"] == 6
+    assert "rank_median" not in rows["third-nearest"]
 
 
 def test_strategies_that_ask_one_index_share_it(pool):
