@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from closecall.app.experiments.bench.report import show_table, spread, write_csv
 from closecall.app.experiments.compare.drawing import Stroke
+from closecall.app.experiments.compare.similar.differences import is_open
 from closecall.app.experiments.compare.statistics import Interval, interval
 
 Floats = NDArray[np.float64]
@@ -102,11 +103,6 @@ def intervals(values: Floats) -> list[Interval]:
     `values` has shape (n_draws, n_x).
     """
     return [interval(column, np.zeros(len(column))) for column in values.T]
-
-
-def is_open(gain: Interval) -> bool:
-    """Return whether a difference is open: its interval contains zero, or it has no interval."""
-    return gain.low is None or gain.high is None or gain.low <= 0 <= gain.high
 
 
 def gain_in_words(gain: Interval) -> str:

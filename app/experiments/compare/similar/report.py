@@ -10,9 +10,10 @@ import numpy as np
 
 from closecall.app.display.phrases import counted
 from closecall.app.display.strategy_labels import FAMILY_LABELS
-from closecall.app.experiments.compare.claims import figure, percent
+from closecall.app.experiments.compare.claims import figure, percent, points
 from closecall.app.experiments.compare.page import REPORT, drawing, write_page
 from closecall.app.experiments.compare.results import machine, versions
+from closecall.app.experiments.compare.similar.differences import BASELINE, is_open
 from closecall.app.experiments.compare.similar.looks import look_of, outline
 from closecall.app.experiments.compare.similar.names import STRUCTURES, lane_label, lessons, yardstick_label
 from closecall.app.experiments.compare.similar.plan import MOST_SEARCHED, MOST_TIMED
@@ -21,6 +22,9 @@ from closecall.app.experiments.compare.statistics import LEAST, Interval, interv
 from closecall.core.experiment.families import FITTED_TO, Lesson, lesson_of
 from closecall.core.experiment.similarity import TIMED_ROWS, WANTED
 from closecall.core.hashing import MetricLSH
+
+Cell = tuple[str, tuple[str, ...]]
+"""Text of a table's cell: the number, and the small figures below it."""
 
 GOOD = 0.8
 """Recall@10 that counts as good.
@@ -65,7 +69,7 @@ def write_report(results: SimilarityResults, figures: dict[str, Path], out: Path
         bits=max(plan.bits),
         good=100 * GOOD,
         wanted=WANTED,
-        draws=plan.draws,
+        about_draws=_about_draws(results),
         about_building=_about_building(results),
         about_queries=_about_queries(results),
         about_fitting=_about_fitting(results),
@@ -181,6 +185,20 @@ def _facts(results: SimilarityResults) -> str:
     return f"{'; '.join(facts)}."
 
 
+def _about_draws(results: SimilarityResults) -> str:
+    """Return sentences about the small figures of the first table; "" if there are none."""
+    draws, base = results.plan.draws, _baseline(results)
+    if draws < LEAST:
+        return ""
+    intervals = f"{percent('95')} intervals over {draws} draws, which have the same queries (Student’s t)"
+    if base is None or len(results.lanes) == 1:
+        return f"Small figures: {intervals}."
+    return (
+        f"Small figures: {intervals}, and differences to {lane_label(base)}, paired by draw. A difference is "
+        "open if its interval contains 0. The first column is the primary one."
+    )
+
+
 def _about_building(results: SimilarityResults) -> str:
     """Return sentences about the time of building, and about the parameters that the table shows."""
     chosen = [
@@ -287,9 +305,9 @@ def _row(results: SimilarityResults, lane: Lane) -> dict[str, Any]:
             _percent(results, lane, "nearest", bits, results.first),
             _percent(results, lane, "neighbours", bits, results.told),
             *([_percent(results, lane, "precision", bits, results.told)] if results.has_classes else []),
-            (figure(1000 * cost["query seconds"]), ""),
-            (figure(build), ""),
-            (f"{cost['bytes']:g}", ""),
+            (figure(1000 * cost["query seconds"]), ()),
+            (figure(build), ()),
+            (f"{cost['bytes']:g}", ()),
         ],
     }
 
@@ -307,13 +325,25 @@ def _chosen(results: SimilarityResults, lane: Lane, bits: int) -> str:
     return ", ".join([*parts, *([f"γ {' and '.join(gammas)}"] if gammas else [])])
 
 
-def _percent(results: SimilarityResults, lane: Lane, measure: str, bits: int, k: int) -> tuple[str, str]:
-    """Return a measure in percent: its mean and its range over the random draws."""
+def _percent(results: SimilarityResults, lane: Lane, measure: str, bits: int, k: int) -> Cell:
+    """Return the mean of a measure in percent, its interval over the draws, and its difference to LSH."""
     values = 100 * results.draws(lane, measure, bits=bits, retrieved=k)
     if not len(values):
-        return "", ""
-    spread = f"{values.min():.1f} to {values.max():.1f}" if len(values) > 1 else ""
-    return f"{values.mean():.1f}", spread
+        return "", ()
+    mean, base = interval(values, np.zeros(len(values))), _baseline(results)
+    if mean.low is None:
+        return f"{mean.mean:.1f}", ()
+    small = [f"{mean.low:.1f} to {mean.high:.1f}"]
+    if base is not None and base != lane:
+        gain = results.gain(lane, base, measure, bits=bits, retrieved=k)
+        if gain is not None:
+            small.append(f"{points(gain.scaled(100))}{', open' if is_open(gain) else ''}")
+    return f"{mean.mean:.1f}", tuple(small)
+
+
+def _baseline(results: SimilarityResults) -> Lane | None:
+    """Return the family that the others are compared with, in its usual form; None if it was not measured."""
+    return next((lane for lane in results.lanes if lane.family == BASELINE), None)
 
 
 def _structures(results: SimilarityResults) -> list[dict[str, Any]]:

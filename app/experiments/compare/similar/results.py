@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from closecall.app.experiments.compare.plan import UNITS
 from closecall.app.experiments.compare.results import RESULTS, about, write_manifest
 from closecall.app.experiments.compare.similar.plan import FamilyUnit, SimilarityPlan
+from closecall.app.experiments.compare.statistics import Interval, interval
 from closecall.app.experiments.compare.unit import read_table, write_table
 from closecall.core.errors import InputError
 from closecall.core.experiment.similarity import Measured
@@ -177,6 +178,18 @@ class SimilarityResults:
     ) -> Floats:
         """Return the values of one measure, one per random draw; an empty array if there are none."""
         return np.array([row["value"] for row in self._rows(lane, measure, bits, structure, retrieved)])
+
+    def gain(self, lane: Lane, base: Lane, measure: str, *, bits: int, retrieved: int) -> Interval | None:
+        """Return the mean difference between two families in one measure, with its interval over the draws.
+
+        The difference is paired by draw. It is None if the families have no draw in common.
+        """
+        own, others = (
+            {row["draw"]: row["value"] for row in self._rows(one, measure, bits, None, retrieved)}
+            for one in (lane, base)
+        )
+        differences = [own[draw] - others[draw] for draw in sorted(own.keys() & others.keys())]
+        return interval(differences, np.zeros(len(differences))) if differences else None
 
     def mean(self, lane: Lane, measure: str, **where: Any) -> float | None:
         """Return the mean of the values that `draws` returns; None if there are none."""

@@ -5,10 +5,15 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from scipy import stats
 
 from closecall.app.cli.main import main
+from closecall.app.experiments.compare.claims import signed
+from closecall.app.experiments.compare.similar.differences import is_open
 from closecall.app.experiments.compare.similar.plan import SimilarityPlan
 from closecall.app.experiments.compare.similar.report import best_of, headline, rivals_of
 from closecall.app.experiments.compare.similar.results import (
@@ -124,6 +129,39 @@ def written(tmp_path, *words):
     return " ".join(re.sub("<[^>]*>", " ", page).split()).replace("\N{NO-BREAK SPACE}", " ")
 
 
+def drawn(**values):
+    """Results of families with one value of recall@5 in each draw that has a number."""
+    found = {Lane(name.replace("_", "-"), ""): own for name, own in values.items()}
+    rows = [
+        {"family": lane.family, "form": "", "draw": draw, "bits": 16, "retrieved": 5}
+        | {"measure": "nearest", "value": value}
+        for lane, own in found.items()
+        for draw, value in own.items()
+    ]
+    of_all = plan((lane.family for lane in found), draws=max(map(len, found.values())))
+    table = pa.Table.from_pylist(rows, schema=schema())
+    return SimilarityResults(of_all, range(N_ITEMS), table, dict.fromkeys(found, "angle"), {}, {})
+
+
+def student(values):
+    """The ends of Student's 95 % interval of the mean."""
+    half = stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values))
+    return np.mean(values) - half, np.mean(values) + half
+
+
+def test_differences_to_lsh_are_paired_by_draw():
+    """Student's interval of the draws that both families have, in whatever order they were measured."""
+    lsh = {3: 0.4, 0: 0.1, 1: 0.2, 2: 0.3}
+    spectral = {0: 0.15, 1: 0.24, 2: 0.36}
+    measured = drawn(lsh=lsh, spectral=spectral)
+    gain = measured.gain(Lane("spectral", ""), Lane("lsh", ""), "nearest", bits=16, retrieved=5)
+    assert (gain.low, gain.high) == pytest.approx(student([0.05, 0.04, 0.06]))
+    assert gain.mean == pytest.approx(0.05)
+    assert not is_open(gain)
+    apart = drawn(lsh=lsh, spectral={7: 0.9})
+    assert apart.gain(Lane("spectral", ""), Lane("lsh", ""), "nearest", bits=16, retrieved=5) is None
+
+
 @pytest.mark.slow
 def test_the_report_of_a_small_run_says_nothing_of_larger_ones(tmp_path):
     """One draw of one family that learns nothing; all items are fitted to, timed, and among 100 searched."""
@@ -151,3 +189,30 @@ def test_the_report_says_what_was_chosen_and_learned(tmp_path, monkeypatch):
         "The learned metric is learned from the classes of such items.",
     ):
         assert sentence in said, sentence
+    assert "Small figures" not in said  # two draws have no intervals
+
+
+@pytest.mark.slow
+def test_the_report_has_intervals_over_draws_and_differences_to_lsh(tmp_path, monkeypatch):
+    """As computed from the table of results; a difference whose interval contains zero is open."""
+    monkeypatch.setattr("closecall.app.experiments.compare.similar.comparison.draw_figures", lambda *_: {})
+    said = written(tmp_path, "--family", "spectral", "--family", "lsh", "--draws", 4)
+    assert (
+        "95 % intervals over 4 draws, which have the same queries (Student’s t), and differences to LSH"
+        in said
+    )
+    assert "The first column is the primary one." in said
+    rows = pq.read_table(tmp_path / "out" / "results.parquet").to_pylist()
+    measured = [row for row in rows if row["measure"] == "nearest" and row["retrieved"] == 1]
+    values = {
+        (row["family"], row["form"], row["draw"]): 100 * row["value"] for row in measured if row["bits"] == 16
+    }
+    lsh = np.array([values["lsh", "", draw] for draw in range(4)])
+    for family, form in {key[:2] for key in values}:
+        own = np.array([values[family, form, draw] for draw in range(4)])
+        low, high = student(own)
+        assert f" {own.mean():.1f} {low:.1f} to {high:.1f} " in said
+        if family != "lsh":
+            low, high = student(own - lsh)
+            told = f"{signed((own - lsh).mean())} points ({signed(low)} to {signed(high)})"
+            assert f"{told}, open " in said if low <= 0 <= high else f"{told} " in said
