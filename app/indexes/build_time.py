@@ -41,6 +41,7 @@ from closecall.core.hashing import rbm as pretraining
 from closecall.core.hashing.base import BLOCK_ROWS
 from closecall.core.hashing.pool import fit_rows
 from closecall.core.mercer import ChiSquared, Intersection, Kernel
+from closecall.core.metric.validation import FOLDS, GAMMAS
 from closecall.core.numerics.blas import operations_per_second
 from closecall.core.numerics.rows import as_sparse, products
 from closecall.core.pool.pool import Pool
@@ -60,6 +61,12 @@ _EIGEN = 25
 
 _PASSES = 30
 """Usual number of passes over the pairs when a kernel is learned; the maximum is 200."""
+
+_VALIDATION = 3.5
+"""Cost of learning the kernels that cross-validation compares, divided by the cost of the final kernel.
+
+With equally many pairs, it would be about 7 (see `core.metric.validation`), and a fold has half as many.
+"""
 
 _SINGULAR = 160
 """Operations of a truncated singular value decomposition of n sparse rows in k directions, divided by n k².
@@ -369,16 +376,23 @@ class _Work:
         return values + (self._taking("waves", m) if is_transformed else 0.0)
 
     def _of_supervised(self, labels: int) -> float:
-        n, k, m = self._sample + labels, self._k, self._n_points
+        k, m = self._k, self._n_points
         family = FAMILIES[self._recipe.family]()
         assert isinstance(family, SupervisedKernelHash)
-        seconds = n * self._kernel(m) + self._taking("products", 4 * labels * m * m + _EIGEN * m**3)
+        seconds = self._of_spectral_start(self._sample + labels, labels)
         # A product of a matrix with a vector reads each entry once, so memory bandwidth limits its speed.
         seconds += self._taking("counting", k * family.n_steps * labels * (m + k) / 2)
         if isinstance(family, LearnedKernelHash):
             c = min(family.n_constrained, labels)
-            seconds += self._taking("counting", _PASSES * min(family.n_pairs, labels**2) * c * c / 4)
+            kernel = self._taking("counting", _PASSES * min(family.n_pairs, labels**2) * c * c / 4)
+            n_fold = labels * (FOLDS - 1) // FOLDS
+            a_fold = self._of_spectral_start(n_fold, n_fold)
+            seconds += (1 + _VALIDATION) * kernel + FOLDS * len(GAMMAS) * a_fold
         return seconds
+
+    def _of_spectral_start(self, n_rows: int, labels: int) -> float:
+        m = self._n_points
+        return n_rows * self._kernel(m) + self._taking("products", 4 * labels * m * m + _EIGEN * m**3)
 
     def _of_network(self, n_taught: int) -> float:
         family = DeepCodes()

@@ -10,9 +10,9 @@ Candidates are ranked by the quantity that the family estimates: the angle, a ke
 space; other families don't support metrics (`Recipe.under_metric`).
 
 **Searches by earlier versions** of the program can be repeated exactly (`Former`). In these versions, every
-family's candidates were ranked by the angle, buckets of a table were read in the order of the bits, and
-families learned from at most 1,000 answers. `Former.of` recognizes such a search by the settings that are
-missing from its parameters in the log.
+family's candidates were ranked by the angle, buckets of a table were read in the order of the bits, families
+learned from at most 1,000 answers, and the slack γ of a learned kernel was 0.1. `Former.of` recognizes such a
+search by the settings that are missing from its parameters in the log.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from closecall.core.errors import InputError
 from closecall.core.hashing import (
     FAMILIES,
     Codes,
+    LearnedKernelHash,
     MetricLSH,
     QueryCode,
     RandomHyperplaneLSH,
@@ -36,14 +37,14 @@ from closecall.core.hashing import (
 )
 from closecall.core.hashing.pool import fit_rows, hash_on
 from closecall.core.metric import Metric
-from closecall.core.numerics.rows import Rows, joined
+from closecall.core.numerics.rows import Rows, cut, joined
 from closecall.core.pool.pool import Pool
 from closecall.core.search import HashTable, built_for_points
 from closecall.core.search.base import Rows as RowNumbers
 from closecall.core.search.base import SearchStructure
 from closecall.core.search.ranking import Measure
 from closecall.core.similar import ByAngle, HashedSimilarity, Nearness, nearness_of
-from closecall.core.similar.answers import LEAST
+from closecall.core.similar.answers import LEAST, validated_kernel
 from closecall.core.similar.index import LEAST_COMPARED
 
 if TYPE_CHECKING:
@@ -58,6 +59,9 @@ Learning from this many answers takes a minute and 120 MB.
 
 FORMERLY_TAUGHT = 1_000
 """Maximum number of answers that a family learned from in earlier versions."""
+
+FORMER_GAMMA = 0.1
+"""The slack parameter γ of a learned kernel in earlier versions."""
 
 SEED = 0
 
@@ -76,10 +80,14 @@ class Former:
         the buckets of a table were also read in the order of the bits.
     most_taught : int
         Maximum number of answers that families learned from.
+    gamma : float or None
+        The slack parameter γ of a learned kernel. None to choose it by cross-validation; the log has the
+        chosen value.
     """
 
     by_angle: bool = False
     most_taught: int = MOST_TAUGHT
+    gamma: float | None = None
 
     @classmethod
     def of(cls, params: Mapping[str, Any], family: str) -> Former:
@@ -87,6 +95,7 @@ class Former:
         return cls(
             by_angle=not ranks_by_angle(family) and "ranked" not in params,
             most_taught=MOST_TAUGHT if "most_taught" in params else FORMERLY_TAUGHT,
+            gamma=params.get("gamma", FORMER_GAMMA) if family == LearnedKernelHash.name else None,
         )
 
 
@@ -99,7 +108,11 @@ def n_compared(n_items: int, share: float) -> int:
 
 
 def parameters(
-    recipe: Recipe, measure: Measure, labels: Labels | None, former: Former = TODAY
+    recipe: Recipe,
+    measure: Measure,
+    labels: Labels | None,
+    former: Former = TODAY,
+    gamma: float | None = None,
 ) -> dict[str, Any]:
     """Return the parameters of searches by a recipe, for the log.
 
@@ -114,6 +127,8 @@ def parameters(
         The labels that the family learned from, if it learns from labels.
     former : Former
         How the search differs from a search by this version.
+    gamma : float or None
+        The slack parameter γ of a learned kernel; see `gamma_of`. Earlier versions did not log it.
     """
     family = recipe.family
     ranked = former.by_angle or ranks_by_angle(family)
@@ -130,6 +145,7 @@ def parameters(
         **({} if measure == "weights" else {"measure": measure}),
         **({} if ranked else {"ranked": FAMILIES[family].estimates}),
         **({"most_taught": MOST_TAUGHT} if capped else {}),
+        **({} if gamma is None else {"gamma": gamma}),
         **({} if labels is None else {"through": labels.through, "labels": len(labels)}),
     }
 
@@ -149,6 +165,11 @@ def taught_by(params: Mapping[str, Any]) -> dict[str, Any] | None:
     if "n_constrained" in how:
         said |= {"paired": min(how["n_constrained"], used), "pairs": how["n_pairs"]}
     return said
+
+
+def gamma_of(hasher: SimilarityHasher) -> float | None:
+    """Return the slack parameter γ of a family with a learned kernel, or None for other families."""
+    return hasher.gamma if isinstance(hasher, LearnedKernelHash) else None
 
 
 def ranks_by_angle(family: str) -> bool:
@@ -176,7 +197,7 @@ def coded(
     advanced: Callable[[int, int], None],
     recipe: Recipe = DEFAULT,
     labels: Labels | None = None,
-    most_taught: int = MOST_TAUGHT,
+    former: Former = TODAY,
 ) -> tuple[SimilarityHasher, Codes]:
     """Fit a family and return it with the codes of the pool's rows.
 
@@ -192,9 +213,9 @@ def coded(
         The settings of the codes; the structure is not used.
     labels : Labels or None
         Training labels for codes that learn from them.
-    most_taught : int
-        Maximum number of labels that a supervised family learns from. If there are more, this number of
-        labels is drawn at random.
+    former : Former
+        How the codes differ from codes by this version. If there are more labels than `Former.most_taught`, a
+        supervised family learns from this number of labels, drawn at random.
 
     Raises
     ------
@@ -203,9 +224,11 @@ def coded(
     """
     recipe.check(len(pool))
     rows = pool.rows(fit_rows(len(pool)))
-    hasher = unfitted(recipe, metric.metric if metric is not None else None, len(pool), most_taught)
-    learns = recipe.learns and metric is None
-    hasher.fit(*(_taught(rows, pool, labels) if learns else (rows, None)))
+    hasher = unfitted(recipe, metric.metric if metric is not None else None, len(pool), former.most_taught)
+    X, y = _taught(rows, pool, labels) if recipe.learns and metric is None else (rows, None)
+    if isinstance(hasher, LearnedKernelHash) and y is not None:
+        hasher.gamma = former.gamma or _chosen_gamma(hasher, X, y)
+    hasher.fit(X, y)
     return hasher, hash_on(hasher, pool.blocks, len(pool), lambda done: advanced(done, len(pool)))
 
 
@@ -238,6 +261,13 @@ def _taught(rows: Rows, pool: Pool, labels: Labels | None) -> tuple[Rows, NDArra
         )
     y = np.concatenate([labels.yes.astype(np.int64), np.full(rows.shape[0], -1)])
     return joined([pool.rows_of(labels.items), rows]), y
+
+
+def _chosen_gamma(hasher: LearnedKernelHash, X: Rows, y: NDArray[np.int64]) -> float:
+    """Choose γ of a learned kernel by cross-validation over the labeled rows, the first rows of X."""
+    n_labels = int(np.count_nonzero(y >= 0))
+    how = {name: getattr(hasher, name) for name in ("kernel", "n_anchors", "n_labels", "n_constrained")}
+    return validated_kernel(cut(X, 0, n_labels), y[:n_labels] == 1, **how).gamma
 
 
 def building(recipe: Recipe, n_rows: int, hasher: SimilarityHasher) -> dict[str, float]:

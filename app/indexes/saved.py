@@ -35,6 +35,7 @@ from closecall.app.indexes.codes import (
     building,
     coded,
     extended,
+    gamma_of,
     parameters,
     searching,
     unfitted,
@@ -42,6 +43,7 @@ from closecall.app.indexes.codes import (
 from closecall.app.indexes.recipe import Recipe
 from closecall.app.indexes.strategies import GROWTH, is_worth_saving
 from closecall.core.errors import InputError
+from closecall.core.hashing import LearnedKernelHash
 from closecall.core.search import SIMILARITY_STRUCTURES, SearchStructure, built_for_points
 from closecall.core.selection.files import remove_leftovers
 from closecall.core.similar import HashedSimilarity
@@ -209,7 +211,7 @@ class Kept:
         recipe = wanted.recipe
         structure = self._structure(wanted, codes)
         search = searching(recipe, codes.pool, codes.hasher, structure, metric=wanted.metric)
-        return search, parameters(recipe, search.measure, codes.labels)
+        return search, parameters(recipe, search.measure, codes.labels, gamma=gamma_of(codes.hasher))
 
     def touch(self, word: str) -> None:
         """Record that a folder is in use, if it exists. Thread-safe."""
@@ -250,7 +252,8 @@ class Kept:
     def _load(self, wanted: Wanted) -> Coded | None:
         """Return the saved codes, or None if they are outgrown (`is_outgrown`) or made for another metric."""
         folder = self._folder / wanted.word
-        saved = load_codes(folder / CODES, wanted.pool, wanted.unfitted)
+        chosen = ("gamma",) if wanted.recipe.family == LearnedKernelHash.name else ()
+        saved = load_codes(folder / CODES, wanted.pool, wanted.unfitted, chosen)
         pool = wanted.pool.prefix(len(saved.codes))
         if saved.also.get("pool") != pool.digest:
             raise InputError(f"{folder / CODES} was made for another pool: build the index again")

@@ -113,11 +113,11 @@ class _Made:
         measure = params.get("measure", "weights")
         recipe = Recipe.of_log(how.method, params)
         former = hashed.Former.of(params, recipe.family)
-        if params != hashed.parameters(recipe, measure, labels, former):
+        if params != hashed.parameters(recipe, measure, labels, former, params.get("gamma")):
             raise InputError(f"hashed searches have other parameters today, the log has {how.params}")
         key = how._replace(like="")
         if self._search is None or self._search[0] != key:
-            hasher, codes = hashed.coded(then, metric, _ignore, recipe, labels, former.most_taught)
+            hasher, codes = hashed.coded(then, metric, _ignore, recipe, labels, former)
             made = hashed.built(recipe, then, hasher, codes, metric=metric, measure=measure, former=former)
             self._search = key, made
         return self._search[1]

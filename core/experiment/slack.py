@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from closecall.core.hashing import LearnedKernelHash
+from closecall.core.hashing.ksh_learned import kernel_alone
 from closecall.core.metric import ITML, Constraints, Metric
 from closecall.core.metric.validation import Places, Validated, choose_gamma
 from closecall.core.numerics.rows import Rows
@@ -65,14 +66,7 @@ def validated_kernel(X: Rows, truth: NDArray[np.integer], *, n_anchors: int, see
     """
 
     def learn(train: Places, gamma: float) -> LearnedKernelHash:
-        family = LearnedKernelHash(
-            gamma=gamma,
-            n_anchors=min(n_anchors, len(train)),
-            n_pairs=LearnedKernelHash().n_pairs // 2,
-            n_steps=0,  # only the kernel is needed here, no bits
-            n_functions=1,
-            random_state=seed,
-        )
+        family = kernel_alone(len(train), gamma=gamma, n_anchors=n_anchors, seed=seed)
         return family.fit(X[train], truth[train])
 
     def score(family: LearnedKernelHash, train: Places, test: Places) -> float:

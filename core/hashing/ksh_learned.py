@@ -140,4 +140,21 @@ class LearnedKernelHash(SupervisedKernelHash):
             raise InputError(f"gamma must be positive, got {self.gamma:g}")
 
 
+def kernel_alone(n_rows: int, *, gamma: float, n_anchors: int, seed: int, **params: Any) -> LearnedKernelHash:
+    """Return an unfitted family that learns a kernel from `n_rows` labeled rows, but hardly any bits.
+
+    It serves to choose `gamma` by cross-validation. A fold has at most `n_rows` anchors and half the usual
+    number of pairs. `params` are further parameters of the family.
+    """
+    return LearnedKernelHash(
+        gamma=gamma,
+        n_anchors=min(n_anchors, n_rows),
+        n_pairs=LearnedKernelHash().n_pairs // 2,
+        n_steps=0,
+        n_functions=1,
+        random_state=seed,
+        **params,
+    )
+
+
 _LEAST = 1e-12

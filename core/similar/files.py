@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -84,7 +84,12 @@ def save_codes(
     write_index(folder, header, parts)
 
 
-def load_codes(folder: Path, pool: PoolRows, unfitted: Callable[[int], SimilarityHasher]) -> SavedCodes:
+def load_codes(
+    folder: Path,
+    pool: PoolRows,
+    unfitted: Callable[[int], SimilarityHasher],
+    chosen: Iterable[str] = (),
+) -> SavedCodes:
     """Load the codes that were saved in `folder` for the first rows of `pool`.
 
     Parameters
@@ -95,6 +100,8 @@ def load_codes(folder: Path, pool: PoolRows, unfitted: Callable[[int], Similarit
         The pool whose rows were hashed. It may have grown since then.
     unfitted : callable
         Function that takes a number of rows, and returns the unfitted family for a new index of this size.
+    chosen : iterable of str
+        Names of parameters that were chosen by the data. The loaded family has the saved values.
 
     Raises
     ------
@@ -105,6 +112,8 @@ def load_codes(folder: Path, pool: PoolRows, unfitted: Callable[[int], Similarit
     with _of_this_version(folder):
         covered = covered_rows(folder, header, pool)
         hasher = unfitted(len(covered))
+        for name in chosen:
+            setattr(hasher, name, header["params"][name])
         if (header["family"], header["params"]) != (hasher.name, json.loads(json.dumps(hasher.params()))):
             raise InputError(f"{folder} was made with other parameters: build the index again")
         hasher = hasher.restored(_copied(part_of(arrays, "family")))

@@ -25,6 +25,7 @@ from closecall.app.indexes.recipe import Recipe
 from closecall.app.indexes.saved import KEPT_CODES, Kept, Wanted
 from closecall.app.sessions.similar.query import Like
 from closecall.core.hashing.similarity import SimilarityHasher
+from closecall.core.metric.validation import Validated
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
 from closecall.storage import Labels
@@ -206,6 +207,20 @@ def test_another_metric_has_other_codes(pool, tmp_path, work, caplog):
         assert work.taken() == ([3000], ["metric-lsh"], ["tables"])
     assert caplog.text == ""
     assert [path.name for path in tmp_path.iterdir()] == ["metric-1"]
+
+
+@pytest.mark.parametrize("gamma", [1.0, 0.01])
+def test_a_learned_kernel_is_loaded_with_the_slack_that_was_chosen(pool, tmp_path, monkeypatch, work, gamma):
+    """Nothing is chosen or fitted again, and the log gets the same value."""
+    monkeypatch.setattr(hashed, "validated_kernel", lambda *_, **__: Validated(gamma, {}))
+    labels = answers_of(24, 7)
+    wanted, log = request("ksh-learned", pool, 1, labels=labels), of_log(labels)
+    built = made(tmp_path, wanted, log=log)
+    assert work.taken() == ([3000], ["ksh-learned"], ["tables"])
+    loaded = made(tmp_path, wanted, log=log)
+    assert work.taken() == NOTHING
+    assert found(built) == found(loaded)
+    assert params_of(built)["gamma"] == params_of(loaded)["gamma"] == gamma
 
 
 def test_a_family_is_learned_again_from_a_quarter_more_answers(pool, tmp_path, work, caplog):

@@ -7,9 +7,10 @@ import pytest
 
 from closecall.core.errors import InputError
 from closecall.core.evaluation.auroc import auroc
+from closecall.core.hashing import LearnedKernelHash
 from closecall.core.metric import ITML, Constraints, ExplicitMetric
 from closecall.core.metric.validation import FOLDS, GAMMAS, choose_gamma, folds_of
-from closecall.core.similar.answers import MAX_PASSES, pairs_of, validated
+from closecall.core.similar.answers import MAX_PASSES, pairs_of, validated, validated_kernel
 
 
 def test_folds_have_the_same_share_of_each_class():
@@ -81,6 +82,22 @@ def test_answers_are_validated_as_a_plain_loop_does(seed):
     assert found.scores == pytest.approx(plain, abs=1e-3)
     assert found.gamma == max(found.scores, key=found.scores.get)
     assert found == validated(X, yes, seed=seed)
+
+
+def test_the_kernel_of_answers_is_validated_as_a_plain_loop_does():
+    """By the order of the answers that were left out, under the kernel of the others."""
+    X, yes = answers(60, 12, 1.0, 0)
+    found, folds = validated_kernel(X, yes, n_anchors=20, seed=0), folds_of(yes, FOLDS, 0)
+    for gamma in GAMMAS:
+        each = []
+        for fold in range(FOLDS):
+            own, new = folds != fold, folds == fold
+            family = LearnedKernelHash(gamma=gamma, n_anchors=20, n_pairs=1000, n_steps=0, n_functions=1)
+            near = family.fit(X[own], yes[own]).between(X[own & yes], X[new]).max(axis=0)
+            pairs = near[yes[new]][:, None] - near[~yes[new]]
+            each.append(np.mean(np.sign(pairs) / 2 + 0.5))
+        assert found.scores[gamma] == pytest.approx(np.mean(each))
+    assert found.gamma == max(found.scores, key=found.scores.get)
 
 
 def judged(X, yes, gamma, new, truth) -> float:

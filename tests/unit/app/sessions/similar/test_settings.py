@@ -11,13 +11,16 @@ from click.testing import CliRunner
 
 from closecall.app.api.cards import card_of
 from closecall.app.cli.main import main
+from closecall.app.indexes import codes
 from closecall.app.indexes import strategies as indexes
+from closecall.app.indexes.codes import FORMER_GAMMA
 from closecall.app.indexes.recipe import Recipe
 from closecall.app.sessions.new_project import NewProject
 from closecall.app.sessions.registry import OpenProject
 from closecall.app.sessions.similar.query import Like
 from closecall.app.sessions.similar.session import SimilarSession
 from closecall.core.errors import InputError
+from closecall.core.metric.validation import Validated
 from closecall.core.pool.build import build
 from closecall.core.sources import source_from
 from tests.families import learning_little
@@ -131,6 +134,34 @@ def test_a_restart_takes_them_up(searched_once, tmp_path):
         similar.go_to(None)
         card_of(similar)
         assert (similar.recipe, similar.view) == (KERNELIZED, "both")
+
+
+def test_the_slack_of_a_learned_kernel_is_chosen_once_and_then_the_logs(tmp_path, monkeypatch):
+    """By cross-validation over the answers; in a log without it, it is that of earlier versions."""
+    chosen = FORMER_GAMMA
+    monkeypatch.setattr(codes, "validated_kernel", lambda *_, **__: Validated(chosen, {}))
+    with open_workspace(tmp_path / "projects") as workspace:
+        project = new_project(workspace)
+        similar = project.similar_to(project.session())
+        answer_truly(similar, search(similar, Recipe(), first_of(project, "7")), 12)
+        answer_truly(similar, search(similar, Recipe(), first_of(project, "1")), 12)
+        recipe = Recipe("scan", "ksh-learned", functions=8)
+        answer_truly(similar, search(similar, recipe, first_of(project, "7")), 2)
+        assert last_params(similar)["gamma"] == chosen
+
+    def refuse(*_, **__):
+        raise AssertionError("verify chooses no slack")
+
+    monkeypatch.setattr(codes, "validated_kernel", refuse)
+    assert problems(project.folder) == []
+    where = "json_extract(parameters, '$.similar.params.family') = 'ksh-learned'"
+    for change, complains in (
+        ("json_remove(parameters, '$.similar.params.gamma')", False),
+        ("json_set(parameters, '$.similar.params.gamma', 1.0)", True),
+    ):
+        folder = shutil.copytree(project.folder, tmp_path / f"copy{complains}")
+        tamper(folder, f"UPDATE selections SET parameters = {change} WHERE {where}")
+        assert any("at place" in problem for problem in problems(folder)) == complains
 
 
 def test_bad_settings_change_nothing(tmp_path):
