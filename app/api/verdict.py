@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from closecall.app.api.cards.parts import thumbnail
 from closecall.app.display.strategy_labels import label_of, name_of
 from closecall.app.sessions.blind.comparison import LEAST_OF_EACH
+from closecall.core.duplicates import unrepeated_held_out
 from closecall.core.evaluation.auroc import auroc, compare_auroc
 from closecall.core.learning.round import Labels, is_positive, learn
 from closecall.core.linear.hyperplane import Hyperplane
@@ -96,8 +97,9 @@ def _judged(blind: BlindComparison) -> Judged:
     assert pool is not None
     if judge is None:
         positive = pool.classes.index(str(blind.question.positive_class))
-        known = np.flatnonzero(pool.held_out.truth >= 0)
-        return Judged(pool.held_out.X[known], is_positive(pool.held_out.truth[known], positive), True)
+        held_out = unrepeated_held_out(pool)
+        known = held_out.take(np.flatnonzero(held_out.truth >= 0))
+        return Judged(known.X, is_positive(known.truth, positive), True)
     labels = judge.concept.standing().labels
     trained = [side.concept.standing().labels.items for side in blind.rivals]
     fair = ~np.isin(labels.items, np.concatenate(trained))

@@ -165,7 +165,7 @@ def map_pool(pool: Path, quiet: bool) -> None:
 @click.option(
     "--check",
     is_flag=True,
-    help="Also compare held-out items. If a group has both held-out items and others, the exit code is 1.",
+    help="Also list held-out items that share a group with other items. If there are any, exit with code 1.",
 )
 @click.option(
     "--out",
@@ -177,7 +177,8 @@ def pool_duplicates(
 ) -> None:
     """Find near-duplicates in POOL, save them in its folder, and print the largest groups.
 
-    When POOL has grown, run the command again. Near-duplicates are then sought only for the new items.
+    Accuracy is then measured without held-out items that share a group with other items. When POOL has grown,
+    run the command again. Near-duplicates are then sought only for the new items.
     """
     from closecall.app.display.duplicate_output import show_duplicates
 

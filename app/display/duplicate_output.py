@@ -59,8 +59,8 @@ def show_duplicates(
 
     `degrees` is the greatest angle between an item and the first item of its group. `gap` is the greatest
     number of seconds between successive shots of a burst. If one of the two is None, use the value with which
-    the saved groups were found, or a default if no groups are saved. With `check`, also compare held-out
-    items.
+    the saved groups were found, or a default if no groups are saved. Held-out items that share a group with
+    other items are counted and saved, too. With `check`, list them, and also write them to `out`.
 
     Returns
     -------
@@ -71,15 +71,16 @@ def show_duplicates(
     folder = folder_of(path, kind)
     saved = _saved(folder, pool)
     rule = _rule(pool, kind, degrees, gap, saved)
-    what: Pool | WithHeldOut = WithHeldOut(pool) if check else pool
-    names = Names(pool, what.ids)
+    both = WithHeldOut(pool)
+    names = Names(pool, both.ids)
     if kind == "bursts":
-        found = _bursts(what, names, rule)
-        own = _bursts(pool, Names(pool, pool.ids), rule) if check else found
+        found, own = _bursts(both, pool, names, rule)
     else:
-        found = _near(what, rule, saved.groups if saved and saved.rule == rule else None)
+        found = _near(both, rule, saved.groups if saved and saved.rule == rule else None)
         own = Groups(found.leaders[: len(pool)], found.angles[: len(pool)])
-    save_groups(folder, pool, rule, own)
+    crossing = straddling(found, len(pool))
+    beyond = len(pool) + np.flatnonzero(np.isin(found.leaders[len(pool) :], crossing))
+    save_groups(folder, pool, rule, own, both.ids[beyond])
     within = f"within {np.degrees(rule.angle):.2f}° of the first"
     if rule.gap is not None:
         within += f", at most {rule.gap:g} s apart where times are known"
@@ -91,13 +92,15 @@ def show_duplicates(
         f"another. Saved in {folder}."
     )
     _show_largest(groups, own, names)
-    crossing = straddling(found, len(pool)) if check else np.empty(0, dtype=np.int64)
     if check:
-        _show_border(found, crossing, len(pool), names)
+        _show_border(found, crossing, beyond, names)
+    if len(beyond):
+        click.echo(f"Accuracy is measured without {counted(len(beyond), 'held-out item')} from these groups.")
     if out is not None:
         with disk_trouble(out):
-            replace_file(out, _as_csv(found, len(pool), names).encode("utf-8", "replace"))
-    return len(crossing)
+            written = found if check else own
+            replace_file(out, _as_csv(written, len(pool), names).encode("utf-8", "replace"))
+    return len(crossing) if check else 0
 
 
 class Names:
@@ -158,16 +161,20 @@ def _rule(
     return Rule(kind, angle, gap)
 
 
-def _near(rows: Pool | WithHeldOut, rule: Rule, earlier: Groups | None) -> Groups:
+def _near(rows: WithHeldOut, rule: Rule, earlier: Groups | None) -> Groups:
     with click.progressbar(length=len(rows), label="Comparing", show_pos=True) as bar:
         return near_duplicates(
             rows, rule.angle, earlier=earlier, progress=lambda done, _: bar.update(done - bar.pos)
         )
 
 
-def _bursts(rows: Pool | WithHeldOut, names: Names, rule: Rule) -> Groups:
+def _bursts(both: WithHeldOut, pool: Pool, names: Names, rule: Rule) -> tuple[Groups, Groups]:
+    """Return the bursts among all photographs, and the bursts without held-out photographs."""
     assert rule.gap is not None
-    return find_bursts(rows, *names.all(), angle=rule.angle, gap=rule.gap)
+    known, times = names.all()
+    n = len(pool)
+    found = find_bursts(both, known, times, angle=rule.angle, gap=rule.gap)
+    return found, find_bursts(pool, known[:n], times[:n], angle=rule.angle, gap=rule.gap)
 
 
 def _show_largest(groups: list[NDArray[np.int64]], found: Groups, names: Names) -> None:
@@ -183,8 +190,7 @@ def _show_largest(groups: list[NDArray[np.int64]], found: Groups, names: Names) 
         click.echo(f"  … and {len(groups) - GROUPS_SHOWN:,} more groups")
 
 
-def _show_border(found: Groups, crossing: NDArray[np.int64], n_rows: int, names: Names) -> None:
-    beyond = n_rows + np.flatnonzero(np.isin(found.leaders[n_rows:], crossing))
+def _show_border(found: Groups, crossing: NDArray[np.int64], beyond: NDArray[np.int64], names: Names) -> None:
     if not len(crossing):
         click.echo("No group has both held-out items and others.")
         return

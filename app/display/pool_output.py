@@ -10,6 +10,7 @@ import click
 import numpy as np
 
 from closecall.app.display.phrases import bytes_in_words, counted, some
+from closecall.core.duplicates import unrepeated_held_out
 from closecall.core.pool.build import FeatureType, Progress, build, continuing, estimate
 from closecall.core.pool.pool import Pool
 from closecall.core.similar import ByAngle, ExactSearch
@@ -108,7 +109,9 @@ def show_pool(path: Path, *, check: bool) -> None:
     state = "complete" if pool.complete else f"{pool.expected:,} expected, still to be built"
     click.echo(f"{pool.title}")
     click.echo(f"  items      {len(pool):,} ({state})")
-    click.echo(f"  held out   {len(pool.held_out.ids):,}")
+    n_repeated = len(pool.held_out) - len(unrepeated_held_out(pool))
+    without = f" (accuracy is measured without {n_repeated:,} near-duplicates)" if n_repeated else ""
+    click.echo(f"  held out   {len(pool.held_out):,}{without}")
     click.echo(f"  features   {pool.n_features:,}, {bytes_in_words(pool.feature_bytes)}")
     if pool.classes:
         click.echo(f"  classes    {len(pool.classes)}: {some(pool.classes)}")

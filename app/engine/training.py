@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from closecall.app.engine.directions import Direction
 from closecall.app.runtime import kernels
 from closecall.app.runtime.cores import a_core
+from closecall.core.duplicates import unrepeated_held_out
 from closecall.core.learning import round as learner
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.linear.svm import Dual
@@ -135,16 +136,19 @@ def _of_examples(examples: Sequence[ExampleRecord], n_features: int) -> learner.
 
 
 def accuracy(pool: Pool, hyperplane: Hyperplane | None, positive_class: str | None) -> float | None:
-    """Return the hyperplane's accuracy on the held-out items, 0 … 1, or None if it is unknown."""
+    """Return the hyperplane's accuracy on held-out items, 0 … 1, or None if it is unknown.
+
+    Near-duplicates of items in the pool are left out (`unrepeated_held_out`).
+    """
     if hyperplane is None or positive_class not in pool.classes:
         return None
-    held_out, positive = pool.held_out, pool.classes.index(positive_class)
+    held_out, positive = unrepeated_held_out(pool), pool.classes.index(positive_class)
     return learner.accuracy(hyperplane, held_out.X, held_out.truth, positive)
 
 
 def accuracy_of_always_no(pool: Pool, positive_class: str | None) -> float | None:
-    """Return the held-out accuracy of always answering no, 0 … 1, or None if the truth is unknown."""
-    if positive_class not in pool.classes or not (pool.held_out.truth >= 0).any():
+    """Return the accuracy of always answering no on the same items, 0 … 1, or None if it is unknown."""
+    truth = unrepeated_held_out(pool).truth
+    if positive_class not in pool.classes or not (truth >= 0).any():
         return None
-    known = pool.held_out.truth[pool.held_out.truth >= 0]
-    return float(np.mean(~learner.is_positive(known, pool.classes.index(positive_class))))
+    return float(np.mean(~learner.is_positive(truth[truth >= 0], pool.classes.index(positive_class))))

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 
 from closecall.app.engine.kept_groups import KeptGroups
 from closecall.app.runtime.background import Troubles, Watch
 from closecall.core.duplicates import Groups, ItemGroups, folder_of, load_groups
-from closecall.core.duplicates.files import Kind
-from closecall.core.duplicates.items import KINDS
+from closecall.core.duplicates.files import Kind, Stamps, stamps_of
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
-from closecall.core.selection.files import MANIFEST
-
-Stamps = dict[Kind, tuple[int, ...]]
 
 POLL_SECONDS = 2.0
 """Seconds between two checks for new groups."""
@@ -73,21 +68,11 @@ class Duplicates:
         if pool is None:
             return
         with self._troubles.noted("Reading the groups of near-duplicates"):
-            stamps = _stamps(pool)
+            stamps = stamps_of(pool.path)
             if stamps != self._read:
                 groups = ItemGroups.of(pool, {kind: _groups(pool, kind) for kind in stamps})
                 self._current = self.kept.keep(groups) if groups.n_groups else None
                 self._read = stamps
-
-
-def _stamps(pool: Pool) -> Stamps:
-    """Return, for each kind of groups in the pool's folder, a value that differs after each save."""
-    found: Stamps = {}
-    for kind in KINDS:
-        with suppress(OSError):
-            stat = (folder_of(pool.path, kind) / MANIFEST).stat()
-            found[kind] = stat.st_ino, stat.st_mtime_ns, stat.st_size
-    return found
 
 
 def _groups(pool: Pool, kind: Kind) -> Groups:

@@ -4,7 +4,7 @@ from closecall.core.duplicates.bursts import find_bursts
 from closecall.core.duplicates.defaults import default_angle
 from closecall.core.duplicates.files import Rule, SavedGroups, folder_of, load_groups, save_groups
 from closecall.core.duplicates.groups import Groups
-from closecall.core.duplicates.held_out import WithHeldOut, straddling
+from closecall.core.duplicates.held_out import WithHeldOut, straddling, unrepeated_held_out
 from closecall.core.duplicates.items import ItemGroups
 from closecall.core.duplicates.leaders import near_duplicates
 
@@ -21,4 +21,5 @@ __all__ = [
     "near_duplicates",
     "save_groups",
     "straddling",
+    "unrepeated_held_out",
 ]

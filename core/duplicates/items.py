@@ -17,15 +17,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from closecall.core.duplicates.files import Kind
+from closecall.core.duplicates.files import KINDS, Kind
 from closecall.core.duplicates.groups import Groups
 from closecall.core.errors import InputError
 from closecall.core.selection.reader import PoolRows
 
 Items = NDArray[np.int64]
-
-KINDS: tuple[Kind, ...] = ("bursts", "near")
-"""Kinds of groups. If an item is in groups of both kinds, `ItemGroups.group` returns the burst."""
 
 _UNREADABLE = (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile, zlib.error)
 

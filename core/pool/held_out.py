@@ -29,3 +29,7 @@ class HeldOut:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def take(self, places: NDArray[np.int64]) -> HeldOut:
+        """Return the items at these positions."""
+        return HeldOut(self.ids[places], self.X[places], self.truth[places])

@@ -18,6 +18,7 @@ from time import perf_counter, process_time
 import numpy as np
 from numpy.typing import NDArray
 
+from closecall.core.duplicates import unrepeated_held_out
 from closecall.core.errors import InputError, reason
 from closecall.core.evaluation.held_out_scorer import Accuracy, HeldOutScorer
 from closecall.core.evaluation.rank import BruteForce
@@ -217,7 +218,8 @@ class Race:
         drawn = np.random.default_rng([course.seed, course.positive, course.run, 1])
         self._positives = positive_classes(items, course.positive, course.prevalence, drawn)
         self._oracle = Oracle(self._truth, course.positive, noise=course.noise, seed=course.seed)
-        held_out = replace(pool.held_out, truth=self._merged(pool.held_out.truth))
+        held_out = unrepeated_held_out(pool)
+        held_out = replace(held_out, truth=self._merged(held_out.truth))
         self.accuracy_of = HeldOutScorer(held_out, course.positive, prevalence=course.prevalence)
         self.round = 0
         self.first = self._first_labels(items)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from closecall.app.display.strategy_labels import label_of, name_of
+from closecall.core.duplicates import unrepeated_held_out
 from closecall.core.errors import InputError
 from closecall.core.selection import QueryStrategy
 from closecall.core.simulation.race import Course, Race, Turn
@@ -88,7 +89,7 @@ class LiveRace:
         has_truth = pool is not None and record.positive_class in pool.classes
         if pool is not None and has_truth and not (pool.complete or len(pool.held_out.ids)):
             raise InputError("The pool has no held-out items yet: a race can begin when more of it is built")
-        if pool is None or not has_truth or not len(pool.held_out.ids):
+        if pool is None or not has_truth or not len(unrepeated_held_out(pool)):
             raise InputError(
                 "A race needs items whose truth is known, some of them held out, and a question about one of "
                 "their classes"
@@ -168,7 +169,7 @@ class LiveRace:
 
     def about(self) -> dict[str, Any]:
         """Return the facts that do not change during the race, as JSON."""
-        held_out, first = self._pool.held_out, self._race.first
+        held_out, first = unrepeated_held_out(self._pool), self._race.first
         return {
             "race": self.key,
             "lanes": [

@@ -12,6 +12,7 @@ import numpy as np
 from closecall.app.display.strategy_labels import name_of
 from closecall.app.experiments.compare.peers import make_peer
 from closecall.app.experiments.compare.plan import Plan, in_words
+from closecall.core.duplicates import unrepeated_held_out
 from closecall.core.errors import InputError
 from closecall.core.linear.svm import ClassWeight
 from closecall.core.pool.pool import Pool
@@ -141,7 +142,7 @@ class RacePlan(Plan[RaceUnit]):
                 f"{iterations} labels after {seen} × {first} first ones need {needed} items, "
                 f"the pool {pool.path} has {len(pool)}"
             )
-        if not (pool.held_out.truth >= 0).any():
+        if not (unrepeated_held_out(pool).truth >= 0).any():
             raise InputError(f"the pool {pool.path} has no held-out items of known class to measure AUROC on")
         chosen = chosen_classes(pool, items.classes.tolist(), classes)
         if most_classes is not None and not classes and len(chosen) > most_classes:

@@ -32,6 +32,7 @@ from closecall.app.experiments.compare.figures import FIRST_CHOSEN
 from closecall.app.experiments.compare.page import REPORT, drawing, write_page
 from closecall.app.experiments.compare.results import machine, versions
 from closecall.app.experiments.compare.statistics import LEAST, Interval, holm, signed_rank
+from closecall.core.duplicates import unrepeated_held_out
 from closecall.core.errors import InputError
 from closecall.core.simulation.drawing import MOST_CLASSES, SEEN_CLASSES, ItemsByClass
 from closecall.core.sources.texts import Texts
@@ -140,7 +141,8 @@ def _facts(measures: Measures) -> str:
     each = " of each" if len(plan.classes) > 1 else ""
     rare = f", {percent(f'{100 * plan.prevalence:g}')} of the items positive" if plan.prevalence else ""
     return (
-        f"{pool.title}: {len(pool):,} items × {pool.n_features:,} features, {len(pool.held_out):,} held out; "
+        f"{pool.title}: {len(pool):,} items × {pool.n_features:,} features, "
+        f"{len(unrepeated_held_out(pool)):,} held out; "
         f"{_count(len(plan.classes), 'class', 'classes')}, {_count(plan.runs, 'run')}{each}, "
         f"{_count(plan.iterations, 'label')} chosen one by one, C = {plan.C:g}{weight}{rare}."
     )

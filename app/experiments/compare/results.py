@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from closecall.app.experiments.compare.race_plan import RacePlan, RaceUnit
 from closecall.app.experiments.compare.unit import FAILURES, WORKERS, read_unit, write_table
+from closecall.core.duplicates import unrepeated_held_out
 from closecall.core.errors import InputError
 from closecall.core.evaluation.held_out_scorer import Accuracy
 from closecall.core.files.durable import disk_trouble, replace_file
@@ -191,7 +192,7 @@ def about(pool: Pool) -> dict[str, Any]:
         "digest": pool.digest,
         "items": len(pool),
         "features": pool.n_features,
-        "held_out": len(pool.held_out),
+        "held_out": len(unrepeated_held_out(pool)),
     }
 
 

@@ -23,6 +23,7 @@ from closecall.app.sessions.blind.comparison import (
 )
 from closecall.app.sessions.labeling import LabelingSession
 from closecall.app.sessions.session_state import BLIND
+from closecall.core.duplicates import unrepeated_held_out
 from closecall.core.errors import InputError
 from closecall.storage import AnswerRecord, ConceptRecord, SessionRecord, new_id
 from closecall.storage.imports import store
@@ -65,7 +66,7 @@ def offer(session: LabelingSession) -> Offer:
     positive = session.concept.record.positive_class
     judged = False
     if positive in pool.classes:
-        truth = pool.held_out.truth
+        truth = unrepeated_held_out(pool).truth
         n_yes = np.count_nonzero(truth == pool.classes.index(positive))
         judged = bool(min(n_yes, np.count_nonzero(truth >= 0) - n_yes) >= LEAST_OF_EACH)
     first = min(FIRST, int(labels.yes.sum()), int((~labels.yes).sum()))

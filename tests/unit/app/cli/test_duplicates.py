@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import csv
+from hashlib import blake2b
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from closecall.core.duplicates import folder_of, load_groups, near_duplicates
+from closecall.app.engine.training import accuracy, accuracy_of_always_no
+from closecall.core.duplicates import (
+    WithHeldOut,
+    folder_of,
+    load_groups,
+    near_duplicates,
+    unrepeated_held_out,
+)
+from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.pool.pool import Pool
 from closecall.core.sources import source_from
 from tests.pools import contents, small_pool
 from tests.unit.app.cli.test_main import refused, run
+from tests.unit.core.duplicates.test_leaders import by_definition
+from tests.unit.core.sources.test_capture_time import taken
 
 PATTERNS = 8
 
@@ -118,6 +129,75 @@ def test_groups_that_straddle_the_held_out_border_are_told(folder, tmp_path):
     result = run("pool", "duplicates", whole.path, "--angle", 8, "--check")
     assert result.exit_code == 0
     assert "No group has both held-out items and others." in result.output
+
+
+def test_accuracy_is_measured_without_near_duplicates_of_other_items(tmp_path):
+    """By the definition of groups, for the snapshot in use, too; the pool's own files stay as they are."""
+    pool, degrees = small_pool(tmp_path / "pool", source_from("digits:300")), 26.0
+    held_out, before, positive = pool.held_out, contents(pool.path), pool.classes[3]
+    assert unrepeated_held_out(pool) is held_out
+    leaders = by_definition(WithHeldOut(pool), np.radians(degrees)).leaders
+    alone = [row for row in range(len(held_out)) if leaders[len(pool) + row] >= len(pool)]
+    assert 0 < len(alone) < len(held_out)
+    result = run("pool", "duplicates", pool.path, "--angle", degrees)
+    n_repeated = len(held_out) - len(alone)
+    assert f"Accuracy is measured without {n_repeated} held-out items from these groups." in result.output
+    told = run("pool", "info", pool.path).output
+    assert f"(accuracy is measured without {n_repeated} near-duplicates)" in told
+    normal = np.random.default_rng(0).normal(size=pool.n_features)
+    scores, is_three = held_out.X[alone] @ normal, held_out.truth[alone] == 3
+    for snapshot in (pool, Pool.open(pool.path)):
+        assert unrepeated_held_out(snapshot).ids.tolist() == held_out.ids[alone].tolist()
+        assert accuracy(snapshot, Hyperplane(normal, 0.0), positive) == np.mean((scores > 0) == is_three)
+        assert accuracy_of_always_no(snapshot, positive) == np.mean(~is_three)
+    again = small_pool(pool.path, source_from("digits:300"))
+    assert again.held_out.ids.tolist() == held_out.ids.tolist()
+    assert {name: digest for name, digest in contents(pool.path).items() if name in before} == before
+    assert run("pool", "duplicates", pool.path, "--angle", 0).exit_code == 0
+    assert unrepeated_held_out(pool).ids.tolist() == held_out.ids.tolist()
+
+
+@pytest.fixture
+def photographed(tmp_path) -> dict[tuple[int, int], set[str]]:
+    """Photographs in two folders whose names say nothing; returns their names by the time and the scene.
+
+    Each scene is photographed four times within six seconds, twenty seconds after the scene before it, in the
+    morning and again in the afternoon. In the evening, all scenes are photographed within seconds.
+    """
+    bursts: dict[tuple[int, int], set[str]] = {}
+    shots = [
+        (hour, scene, 20 * scene + 2 * shot) for hour in (9, 15) for scene in range(6) for shot in range(4)
+    ]
+    shots += [(20, scene, scene) for scene in range(6)]
+    for hour, scene, second in shots:
+        name = f"kind{scene % 2}/{blake2b(f'{hour} {second}'.encode(), digest_size=6).hexdigest()}.jpg"
+        file = tmp_path / "photos" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        exif = taken(f"2024:02:29 {hour:02}:{second // 60:02}:{second % 60:02}")
+        photograph(scene, 1 - second / 1000).save(file, quality=95, exif=exif)
+        bursts.setdefault((hour, scene), set()).add(name)
+    return bursts
+
+
+def test_bursts_follow_from_the_times_in_the_photographs(photographed, tmp_path):
+    """A pause and a new scene end a burst. Held-out photographs of a burst do not count for accuracy."""
+    photos, out = tmp_path / "photos", tmp_path / "groups.csv"
+    expected = sorted(sorted(burst) for burst in photographed.values() if len(burst) > 1)
+    assert len(expected) == 12
+    whole = small_pool(tmp_path / "whole", source_from(str(photos), use_classes=False))
+    words = ["--bursts", "--angle", 8, "--gap", 5, "--out", out]
+    assert run("pool", "duplicates", whole.path, *words).exit_code == 0
+    assert sorted(map(sorted, names_of(out))) == expected
+    pool = small_pool(tmp_path / "pool", source_from(str(photos)))
+    held_out = set(pool.source.names(pool.held_out.ids))
+    repeated = {name for burst in photographed.values() if burst - held_out for name in burst & held_out}
+    repeated -= {name for burst in photographed.values() if len(burst) == 1 for name in burst}
+    assert repeated
+    assert run("pool", "duplicates", pool.path, *words).exit_code == 0
+    assert sorted(map(sorted, names_of(out))) == sorted(
+        sorted(burst - held_out) for burst in photographed.values() if len(burst - held_out) > 1
+    )
+    assert set(pool.source.names(unrepeated_held_out(pool).ids)) == held_out - repeated
 
 
 def test_features_suffice_for_near_duplicates(pool, folder):

@@ -10,12 +10,18 @@ from closecall.core.sources.capture_time import seconds_of, taken_at
 TIME, FRACTION = 0x9003, 0x9291
 
 
+def taken(time: str) -> Image.Exif:
+    """The EXIF data of a photograph taken at this time, such as "2024:02:29 23:59:07"."""
+    exif = Image.Exif()
+    exif.get_ifd(0x8769)[TIME] = time
+    return exif
+
+
 @pytest.fixture
 def folder(tmp_path):
     """Photographs taken at the seconds of their names; others without a time, and one that is none."""
     for second in (7, 8, 59):
-        exif = Image.Exif()
-        exif.get_ifd(0x8769)[TIME] = f"2024:02:29 23:59:{second:02}"
+        exif = taken(f"2024:02:29 23:59:{second:02}")
         Image.new("RGB", (8, 8), (second, 0, 0)).save(tmp_path / f"{second}.jpg", exif=exif)
     Image.new("RGB", (8, 8)).save(tmp_path / "plain.jpg")
     (tmp_path / "broken.jpg").write_bytes(b"\xff\xd8 none")
