@@ -112,6 +112,8 @@ export interface Item {
   text?: TextPart[];
   /** Says that the item is one of several near-duplicates. */
   alike?: string;
+  /** Number of these near-duplicates, including the item. */
+  n_alike?: number;
   original?: Original;
   predicted?: Prediction;
 }
@@ -262,7 +264,10 @@ export interface CardData extends Labeling {
 /** Near-duplicates of the item in view that can be answered together with it. */
 export interface Group {
   selection: string;
+  /** The items that are shown. */
   members: { id: number; src: string }[];
+  /** The items that are not shown, and get the same answer. */
+  more: number[];
   is_coming: boolean;
 }
 
@@ -277,6 +282,8 @@ export interface Cell {
   answer: Word | null;
   answer_id: string | null;
   stands?: Standing;
+  alike?: string;
+  n_alike?: number;
   original?: Original;
   predicted?: Prediction;
 }

@@ -1,7 +1,8 @@
 """Answer a whole group of near-duplicates, such as a burst, with one press.
 
-The card shows the other items of the group to which the item in view belongs. The browser sends the answer
-about the item in view with the ids of the other items that are to get the same answer. Each of these answers
+The card shows the other items of the group to which the item in view belongs; of a large group, it shows some
+of them, and the number of the others. The browser sends the answer about the item in view with the ids of all
+other items that are to get the same answer. Each of these answers
 is stored on its own, with an id derived from the id of the browser's answer. It can therefore be undone or
 corrected alone. An undo of the browser's answer undoes all these answers.
 """
@@ -24,8 +25,11 @@ from closecall.storage import AnswerRecord, LabelLog, SelectionRecord
 GROUP = "group"
 """Key under which an answer lists the other items that get the same answer."""
 
-MOST = 11
-"""Maximum number of other items that a card shows."""
+SHOWN = 11
+"""Maximum number of other items whose pictures a card shows."""
+
+MOST = 999
+"""Maximum number of other items that get the same answer."""
 
 
 class Group:
@@ -38,13 +42,15 @@ class Group:
 
     def __init__(self, session: SessionState) -> None:
         self._session = session
-        self._drawn: tuple[str, Future[Any]] | None = None  # the selection in view, and the pictures' job
+        # The selection in view, the job that draws pictures, and the items without a picture.
+        self._drawn: tuple[str, Future[dict[int, str]], frozenset[int]] | None = None
 
     def of(self, shown: SelectionRecord) -> dict[str, Any] | None:
         """Return what the card shows about the group of the item in view.
 
-        Return None if no other item of the group can be answered together with the item in view.
-        Items that were drawn for the audit or for another person's opinion are always answered alone.
+        Return None if no other item of the group can be answered together with the item in view. `members`
+        are the items that are shown; `more` are the others, which get the same answer unseen. Items that were
+        drawn for the audit or for another person's opinion are always answered alone.
         """
         if _is_answered_alone(shown):
             return None
@@ -52,21 +58,21 @@ class Group:
         if not members:
             return None
         if self._drawn is None or self._drawn[0] != shown.id:
-            self._drawn = shown.id, self._session.project.executor.submit(self._draw, members)
-        job = self._drawn[1]
+            job = self._session.project.executor.submit(self._draw, members[:SHOWN])
+            self._drawn = shown.id, job, frozenset(members[SHOWN:])
+        _, job, others = self._drawn
         is_drawn = job.done() and job.exception() is None
-        pictures: dict[int, str] = job.result() if is_drawn else {}
+        pictures = job.result() if is_drawn else {}
+        seen = [{"id": item, "src": pictures[item]} for item in members if item in pictures]
         return {
             "selection": shown.id,
-            "members": [{"id": item, "src": pictures[item]} for item in members if item in pictures],
+            "members": seen,
+            "more": [item for item in members if item in others] if seen else [],
             "is_coming": not job.done(),
         }
 
     def _draw(self, members: Sequence[int]) -> dict[int, str]:
-        """Return the items' pictures.
-
-        Items that can't be shown are left out, so that nobody answers about an item without seeing it.
-        """
+        """Return the items' pictures. Items that can't be shown are left out, and so aren't answered."""
         drawn: dict[int, str] = {}
         for item in members:
             with suppress(InputError):
@@ -151,16 +157,22 @@ def undos_alike(undo: AnswerRecord, log: LabelLog, batch: Sequence[AnswerRecord]
         return []
     undone = log.answer(undo.undoes)
     if undone is not None:
-        through = undone.seq - 1
-        before: Sequence[AnswerRecord] = list(log.answers_after(undone.concept_id, through - MOST, through))
+        before = _answers_before(undone, SHOWN, log)
+        if before and is_along(before[0], undo.undoes):  # there may be more
+            before = _answers_before(undone, MOST, log)
     else:
         place = next((place for place, earlier in enumerate(batch) if earlier.id == undo.undoes), 0)
-        before = batch[max(0, place - MOST) : place]
+        before = list(batch[max(0, place - MOST) : place])
     return [
         replace(undo, id=alike_id(undo.id, earlier.item), item=earlier.item, undoes=earlier.id)
         for earlier in before
         if is_along(earlier, undo.undoes)
     ]
+
+
+def _answers_before(answer: AnswerRecord, n: int, log: LabelLog) -> list[AnswerRecord]:
+    through = answer.seq - 1
+    return list(log.answers_after(answer.concept_id, through - n, through))
 
 
 def is_along(answer: AnswerRecord, leader: str) -> bool:

@@ -15,16 +15,22 @@ from tests.browser.served import Server, free_port
 
 pytestmark = pytest.mark.thorough  # tests/unit/app/sessions/test_group.py and tests/js keep the rules
 
-SIZE = 3
+STRIP = 12  # answers in the strip, and images of a burst on the card
+
+
+@pytest.fixture(scope="module", params=[3, 14], ids=["all shown", "more than are shown"])
+def size(request: pytest.FixtureRequest) -> int:
+    """Number of images of each burst."""
+    return int(request.param)
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server of its own: three images in a row are a burst."""
+def server(tmp_path_factory: pytest.TempPathFactory, size: int) -> Iterator[Server]:
+    """A server of its own: `size` images in a row are a burst."""
     made = Server(tmp_path_factory.mktemp("grouped") / "projects", items=300, port=free_port())
     made.start()
     pool = Pool.open(made.pool)
-    leaders = np.arange(len(pool)) // SIZE * SIZE
+    leaders = np.arange(len(pool)) // size * size
     groups = Groups(leaders, np.zeros(len(pool), np.float32))
     save_groups(folder_of(pool.path, "bursts"), pool, Rule("bursts", 0.1), groups)
     made.stop()
@@ -34,23 +40,27 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture
-def grouped(labeling: Labeling) -> Labeling:
+def grouped(labeling: Labeling, size: int) -> Labeling:
     """The page with an image of a burst in view."""
-    wait_for_its_group(labeling)
+    wait_for_its_group(labeling, size)
     labeling.wait_for_what_follows()
     return labeling
 
 
-def wait_for_its_group(labeling: Labeling) -> None:
-    """Until the others of the burst are in view: a press answers those alone that the card shows."""
-    expect(labeling.page.locator(".alike .members img")).to_have_count(SIZE - 1, timeout=30_000)
+def wait_for_its_group(labeling: Labeling, size: int) -> None:
+    """Until the others of the burst are in view, or eleven of them and the number of the rest."""
+    others, shown = labeling.page.locator(".alike .members"), min(size, STRIP)
+    expect(others.locator("img")).to_have_count(shown - 1, timeout=30_000)
+    expect(others).to_have_text(f"+ {size - shown} more" if size > shown else "")
+    all_or_these = "all" if size > shown else "these"
+    expect(labeling.page.locator(".alike .all")).to_contain_text(f"Answer {all_or_these} {size}")
 
 
-def burst_of(server: Server, item: int) -> set[int]:
+def burst_of(server: Server, item: int, size: int) -> set[int]:
     """The items of the item's burst."""
     ids = Pool.open(server.pool).ids
-    first = int(np.searchsorted(ids, item)) // SIZE * SIZE
-    return set(ids[first : first + SIZE].tolist())
+    first = int(np.searchsorted(ids, item)) // size * size
+    return set(ids[first : first + size].tolist())
 
 
 def standing(server: Server, labeling: Labeling) -> dict[int, str]:
@@ -64,41 +74,41 @@ def standing(server: Server, labeling: Labeling) -> dict[int, str]:
     }
 
 
-def test_an_undo_takes_a_press_about_a_group_back(server: Server, grouped: Labeling) -> None:
+def test_an_undo_takes_a_press_about_a_group_back(server: Server, grouped: Labeling, size: int) -> None:
     """After the server has acknowledged it, and before; the image comes back with its whole group."""
     page, own = grouped.page, grouped.item
     before = page.locator(".strip button.thumb").count()
-    burst = burst_of(server, own)
+    burst = burst_of(server, own, size)
     grouped.press("Shift+N")
     assert grouped.item not in burst
-    expect(page.locator(".strip button.thumb")).to_have_count(before + SIZE)
+    expect(page.locator(".strip button.thumb")).to_have_count(min(before + size, STRIP))
     assert standing(server, grouped) == dict.fromkeys(burst, "no")
     grouped.press("u")
     assert grouped.item == own
     assert standing(server, grouped) == {}
-    wait_for_its_group(grouped)
+    wait_for_its_group(grouped, size)
     grouped.wait_for_what_follows()
     page.keyboard.press("Shift+Y")
     page.keyboard.press("u")
     grouped.wait()
     assert grouped.item == own
     assert standing(server, grouped) == {}
-    wait_for_its_group(grouped)
+    wait_for_its_group(grouped, size)
     grouped.press("Shift+Y")
     assert standing(server, grouped) == dict.fromkeys(burst, "yes")
 
 
-def test_a_member_s_answer_is_undone_by_itself(server: Server, grouped: Labeling) -> None:
+def test_a_member_s_answer_is_undone_by_itself(server: Server, grouped: Labeling, size: int) -> None:
     """From the strip of last answers; the others stay, and so does the image in view."""
     page = grouped.page
     grouped.press("Shift+N")
     now, strip = grouped.item, page.locator(".strip button.thumb")
     given = standing(server, grouped)
-    assert len(given) == SIZE
+    assert len(given) == size
     member = int(strip.nth(strip.count() - 2).get_attribute("data-item") or -1)
     strip.nth(strip.count() - 2).click()
     page.locator("[data-correct=undo]").click()
-    expect(strip).to_have_count(len(given) - 1)
+    expect(page.locator(f'.strip button.thumb[data-item="{member}"]')).to_have_count(0)
     grouped.wait()
     assert grouped.item == now
     assert standing(server, grouped) == {item: word for item, word in given.items() if item != member}

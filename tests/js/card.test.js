@@ -147,9 +147,12 @@ test("a card whose pictures of near-duplicates are being drawn asks for them", a
   new Clock();
   useStore();
   const page = new Page();
-  await page.hear({ item: 1, group: { selection: "s1", members: [], is_coming: true } });
+  await page.hear({ item: 1, group: { selection: "s1", members: [], more: [], is_coming: true } });
   assert.equal(page.look().asks_after, POLL_AHEAD);
-  await page.hear({ item: 1, group: { selection: "s1", members: [{ id: 2, src: "" }], is_coming: false } });
+  await page.hear({
+    item: 1,
+    group: { selection: "s1", members: [{ id: 2, src: "" }], more: [], is_coming: false },
+  });
   assert.equal(page.look().asks_after, null);
 });
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from closecall.app.api.cards.parts import common, item_of
+from closecall.app.api.cards.parts import alike, common, item_of
 from closecall.app.api.images import original_of
 from closecall.app.display import phrases as words
 from closecall.app.display.thumbnails import look_of
@@ -148,6 +148,7 @@ def taken_cells(
             "id": item,
             "selection": None,
             "alt": pool.source.name(item),
+            **alike(batch.session, item),
             **looks(batch.session, item),
             "answer": None,
             "answer_id": None,

@@ -12,6 +12,7 @@ from closecall.app.display.strategy_labels import label_of
 from closecall.app.display.thumbnails import look_of
 from closecall.app.engine.selection_parameters import DIRECTION, PART, SEARCH, WORDS, is_hurried
 from closecall.app.engine.training import accuracy_of_always_no
+from closecall.core.duplicates import unrepeated_held_out
 from closecall.core.errors import InputError
 from closecall.storage import AnswerRecord, Counts, SelectionRecord
 
@@ -54,9 +55,10 @@ def common(session: SessionState, shown: SelectionRecord | None, outcome: Outcom
 
 
 def item_of(session: SessionState, shown: SelectionRecord) -> dict[str, Any]:
-    """Return the item's id, the id of its selection, the alternative text of its image, and its prediction.
+    """Return the item's id, the id of its selection, the alternative text of its image, and more about it.
 
-    The prediction is included only if the annotator has chosen a model whose predictions are shown.
+    If the item is one of several near-duplicates, this is said. The prediction is included only if the
+    annotator has chosen a model whose predictions are shown.
     """
     pool = session.project.pool
     assert pool is not None
@@ -64,6 +66,7 @@ def item_of(session: SessionState, shown: SelectionRecord) -> dict[str, Any]:
         "id": shown.item,
         "selection": shown.id,
         "alt": pool.source.name(shown.item),
+        **alike(session, shown.item),
         **_predicted(session, shown.item),
     }
 
@@ -85,7 +88,7 @@ def painted(session: SessionState, shown: SelectionRecord) -> dict[str, Any]:
 def _described(session: SessionState, shown: SelectionRecord) -> dict[str, Any]:
     """Return an item without its picture; for a text, with its parts."""
     own = original_of(session.project, shown.item)
-    return item_of(session, shown) | own | _alike(session, shown.item) | _text(session, shown.item)
+    return item_of(session, shown) | own | _text(session, shown.item)
 
 
 def coming(session: SessionState, shown: SelectionRecord | None, ahead: Lookahead | None) -> dict[str, Any]:
@@ -118,11 +121,11 @@ def _text(session: SessionState, item: int) -> dict[str, Any]:
         return {}
 
 
-def _alike(session: SessionState, item: int) -> dict[str, Any]:
-    """If the item is one of several near-duplicates, return a field that says so; otherwise, no field."""
+def alike(session: SessionState, item: int) -> dict[str, Any]:
+    """If the item is one of several near-duplicates, return this in words and their number, else no field."""
     groups = session.project.duplicates.current
     group = groups.group(item) if groups is not None else None
-    return {"alike": of_group(group[0], len(group[1]))} if group else {}
+    return {"alike": of_group(group[0], len(group[1])), "n_alike": len(group[1])} if group else {}
 
 
 def strip_entry(session: SessionState, answer: AnswerRecord) -> dict[str, Any]:
@@ -157,7 +160,7 @@ def _notes(session: SessionState, shown: SelectionRecord | None, counts: Counts)
         "retrain_ms": shown.retrain_ms if shown else None,
         "n_labels": shown.n_labels if shown else None,
         "accuracy": shown.accuracy if shown else None,
-        "held_out": len(pool.held_out.ids) if pool else 0,
+        "held_out": len(unrepeated_held_out(pool)) if pool else 0,
         "always_no": accuracy_of_always_no(pool, session.concept.record.positive_class) if pool else None,
         "counts": figures(counts, n_items),
         "strategy": shown.strategy if shown else session.strategy,

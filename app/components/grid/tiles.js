@@ -1,5 +1,6 @@
 // The images of a grid, as large as the window allows.
 
+import { alikeMark } from "../shared/alike.js";
 import { around, element, glyph, part, treeOf } from "../shared/dom.js";
 import { inShort, inWords } from "../shared/prediction.js";
 import { absenceOf } from "../shared/text.js";
@@ -67,9 +68,9 @@ export class Tiles {
         tile.dataset.mark = word ?? "";
         part(tile, ".badge").replaceChildren(...(word ? [glyph(`g-${word}`)] : []));
       }
-      const { alt, predicted } = this.#cells[place];
+      const { alt, alike, predicted } = this.#cells[place];
       const state = stands ? standing(stands) : (WORDS[word ?? ""] ?? "open");
-      tile.setAttribute("aria-label", [alt, state, inWords(predicted)].filter(Boolean).join(", "));
+      tile.setAttribute("aria-label", [alt, alike, state, inWords(predicted)].filter(Boolean).join(", "));
       tile.classList.toggle("cursor", place === cursor);
       tile.tabIndex = place === cursor ? 0 : -1;
     });
@@ -143,10 +144,11 @@ export function standing(word) {
 }
 
 /** @param {Cell} cell */
-function makeTile({ id, selection, alt, src, problem, predicted }) {
+function makeTile(cell) {
+  const { id, selection, alt, src, problem, predicted } = cell;
   const tile = element("button", { type: "button", className: "tile" });
   if (src) tile.append(element("img", { src, alt: "", draggable: false }));
-  tile.append(element("span", { className: "badge" }));
+  tile.append(element("span", { className: "badge" }), ...alikeMark(cell));
   if (predicted) tile.append(element("span", { className: "predicted" }, inShort(predicted)));
   tile.append(element("span", { className: "name", title: alt }, element("bdi", {}, alt)));
   Object.assign(tile.dataset, { item: id, selection, alt, absence: absenceOf({ alt, problem }) });

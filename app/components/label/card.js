@@ -318,7 +318,7 @@ class Card {
 
   /**
    * @param {string} action
-   * @param {boolean} isAll whether it is for all near-duplicates shown
+   * @param {boolean} isAll whether it is for all near-duplicates
    */
   answer(action, isAll) {
     if (!this.canAnswer(action)) return false;

@@ -1,16 +1,20 @@
 // The line under the image that says that the item is one of several near-duplicates, such as the shots of a burst,
-// with pictures of the others. One press can give all of them the same answer.
+// with pictures of the others, or of some of them. One press can give all of them the same answer.
 
 import { element, part, say } from "../shared/dom.js";
+import { whole } from "../shared/figures.js";
 
 /** @import { Group as Payload, Item } from "../types" */
+
+/** @type {Pick<Payload, "members" | "more">} */
+const NONE = { members: [], more: [] };
 
 export class Group {
   #line;
   #pictures;
   #all;
   /** @type {number[]} */
-  #members = []; // items shown, without the one in view
+  #members = []; // without the item in view
   #written = "";
 
   /** @param {HTMLElement} place */
@@ -26,18 +30,20 @@ export class Group {
    */
   show(item, group) {
     say(this.#line, item?.alike ?? "");
-    const members = item && group?.selection === item.selection ? group.members : [];
-    const written = [item?.selection, ...members.map(({ id }) => id)].join(" ");
+    const { members, more } = item && group?.selection === item.selection ? group : NONE;
+    const all = [...members.map(({ id }) => id), ...more];
+    const written = [item?.selection, ...all].join(" ");
     if (written === this.#written) return;
     this.#written = written;
-    this.#members = members.map(({ id }) => id);
-    this.#pictures.replaceChildren(...members.map(({ src }) => element("img", { src, alt: "" })));
-    say(part(this.#all, "span"), `Answer these ${members.length + 1}`);
-    this.#all.hidden = !members.length;
+    this.#members = all;
+    const rest = more.length ? [element("span", { className: "more" }, `+ ${whole(more.length)} more`)] : [];
+    this.#pictures.replaceChildren(...members.map(({ src }) => element("img", { src, alt: "" })), ...rest);
+    say(part(this.#all, "span"), `Answer ${more.length ? "all" : "these"} ${whole(all.length + 1)}`);
+    this.#all.hidden = !all.length;
     this.#all.setAttribute("aria-pressed", "false");
   }
 
-  /** Switch whether the next answer counts for all items shown. */
+  /** Switch whether the next answer counts for all items. */
   toggle() {
     this.#all.setAttribute("aria-pressed", String(!this.#isAll));
   }

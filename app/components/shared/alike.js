@@ -1,4 +1,18 @@
-// The link from an item to similar items.
+// The link from an item to similar items, and the mark of an item that has near-duplicates.
+
+import { element } from "./dom.js";
+import { whole } from "./figures.js";
+
+/** @import { Cell } from "../types" */
+
+/**
+ * Return the mark on the tile of an item that is one of several near-duplicates, in an array; otherwise, an empty one.
+ *
+ * @param {Pick<Cell, "alike" | "n_alike">} cell
+ */
+export function alikeMark({ alike, n_alike: n }) {
+  return alike && n ? [element("span", { className: "n-alike", title: alike }, `≈ ${whole(n)}`)] : [];
+}
 
 /**
  * Return the address of the Find similar page for an item, in the session of the current address.

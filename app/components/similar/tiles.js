@@ -1,5 +1,6 @@
 // The items in view, in one list or in two side by side, each with its rank and nearness.
 
+import { alikeMark } from "../shared/alike.js";
 import { around, element, glyph, part, partsOf, present, say, treeOf } from "../shared/dom.js";
 import { fixed, whole } from "../shared/figures.js";
 import { absenceOf, openingOf } from "../shared/text.js";
@@ -108,7 +109,8 @@ export class Tiles {
           : "open"
         : (STANDS[cell.stands ?? ""] ?? "open soon");
       const title = cell.opening?.title ? `, ${cell.opening.title}` : "";
-      tile.setAttribute("aria-label", `${cell.alt}${title}, ${whole(cell.place + 1)}, ${near}, ${stands}`);
+      const said = [`${cell.alt}${title}`, cell.alike, whole(cell.place + 1), near, stands];
+      tile.setAttribute("aria-label", said.filter(Boolean).join(", "));
       tile.setAttribute("aria-pressed", String(isPicked));
       tile.setAttribute("aria-disabled", String(!cell.selection));
       tile.classList.toggle("cursor", place === picks.cursor);
@@ -176,7 +178,8 @@ function nameOf({ list, id }) {
 }
 
 /** @param {SimilarCell} cell */
-function makeTile({ id, alt, src, problem, opening }) {
+function makeTile(cell) {
+  const { id, alt, src, problem, opening } = cell;
   const shown = opening
     ? openingOf(opening)
     : src
@@ -188,6 +191,7 @@ function makeTile({ id, alt, src, problem, opening }) {
     { type: "button", className: "tile", title: opening ? "" : alt },
     picture,
     element("span", { className: "badge" }),
+    ...alikeMark(cell),
   );
   tile.append(element("span", { className: "rank" }), element("span", { className: "angle" }));
   tile.dataset.item = String(id);

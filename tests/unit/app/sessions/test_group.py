@@ -10,7 +10,7 @@ import pytest
 
 from closecall.app.api.cards import card_of, submit
 from closecall.app.sessions.answers import read_answer
-from closecall.app.sessions.group import MOST
+from closecall.app.sessions.group import MOST, SHOWN, Group
 from closecall.storage import LabelState
 from tests.projects import (
     answer,
@@ -293,7 +293,7 @@ def test_a_malformed_list_refuses_the_answer_in_a_sentence(grouped, listed):
     session = session_of(grouped)
     given = answer(card_of(session), "yes", group=listed)
     (refusal,) = submit(session, [given])["refused"]
-    assert "group must be a list of at most 11 items" in refusal["reason"]
+    assert f"group must be a list of at most {MOST} items" in refusal["reason"]
     assert not stored(grouped)
 
 
@@ -322,8 +322,9 @@ def test_the_audit_and_further_opinions_are_about_one_item(grouped):
     verified(grouped)
 
 
-def test_a_card_looks_at_no_more_of_a_large_group_than_it_shows(grouped, monkeypatch):
+def test_a_card_looks_at_no_more_of_a_large_group_than_one_press_answers(grouped, monkeypatch):
     """While the pictures are drawn, the browser asks for a card ten times a second."""
+    monkeypatch.setattr("closecall.app.sessions.group.MOST", 40)
     find_groups(grouped, 300, "bursts")
     session = session_of(grouped)
     card = drawn(session)
@@ -336,15 +337,62 @@ def test_a_card_looks_at_no_more_of_a_large_group_than_it_shows(grouped, monkeyp
 
     monkeypatch.setattr(LabelState, "status", counted)
     assert members(card_of(session)) == members(card)
-    assert len(looked_at) <= MOST + 1
+    assert len(card["group"]["more"]) == 40 - SHOWN
+    assert len(looked_at) <= 40 + 1
 
 
-def test_a_large_group_is_answered_as_far_as_it_is_shown(grouped):
-    """And a pool without groups shows none."""
+def everyone(card):
+    """The other items that one press answers: those that are shown, and the rest."""
+    return [*members(card), *card["group"]["more"]]
+
+
+def test_one_press_answers_a_burst_of_more_items_than_are_shown(grouped):
+    """None remains without an answer and without a question; each is undone singly, or all at once."""
     find_groups(grouped, 60, "bursts")
     session = session_of(grouped)
     card = drawn(session)
+    own, others = card["item"]["id"], everyone(card)
+    burst = grouped.duplicates.current.members(own).tolist()
     assert card["item"]["alike"] == "One of 60 shots of a burst"
-    assert len(members(card)) == MOST
-    submit(session, [answer(card, "no", group=members(card))])
-    assert len(stored(grouped)) == MOST + 1
+    assert len(members(card)) == SHOWN
+    assert sorted([own, *others]) == burst
+    given = answer(card, "no", group=others)
+    assert submit(session, [given])["acked"] == [given["id"]]
+    assert stored(grouped) == [(item, "no", "train") for item in [*sorted(others), own]]
+    ids = {a.item: a.id for a in grouped.log.answers_after(1)}
+    for item in (others[0], others[-1]):
+        submit(session, [answer(card, "undo", selection=None, item=item, undoes=ids[item])])
+    assert session.concept.counts().no == 58
+    after = submit(session, [undo_of(given)])
+    assert after["item"]["id"] == own
+    assert {item: session.concept.catch_up().status(item) for item in burst} == dict.fromkeys(burst)
+    assert sorted(everyone(drawn(session))) == sorted(others)
+    label(session, 3)
+    verified(grouped)
+
+
+def test_an_undo_of_a_long_press_that_is_still_in_the_queue_undoes_all(grouped):
+    """Both arrive together, as after a cut line."""
+    find_groups(grouped, 60, "bursts")
+    session = session_of(grouped)
+    card = drawn(session)
+    given = answer(card, "yes", group=everyone(card))
+    after = submit(session, [given, undo_of(given)])
+    assert not after["refused"]
+    assert after["item"]["id"] == card["item"]["id"]
+    assert len(stored(grouped)) == 120
+    assert session.concept.counts().answered == 0
+    verified(grouped)
+
+
+def test_items_that_were_held_while_the_pictures_were_drawn_are_not_answered_unseen(grouped):
+    """Even if they are free again by then."""
+    ada, bob = session_of(grouped), session_of(grouped, "bob")
+    card = drawn(ada)
+    others = members(card)
+    assert card["group"]["more"] == []
+    grouped.leases.add(bob.id, [others[0]])
+    ada.group = Group(ada)
+    assert everyone(drawn(ada)) == others[1:]
+    grouped.leases.leave(bob.id)
+    assert everyone(drawn(ada)) == others[1:]

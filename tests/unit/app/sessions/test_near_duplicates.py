@@ -565,6 +565,8 @@ def test_a_card_shows_near_duplicates_as_such(grouped):
     card = card_of(session)
     assert card["item"]["alike"] == "One of 6 near-duplicates"
     assert all(view["item"]["alike"] == "One of 6 near-duplicates" for view in card["next"].values())
+    grid = card_of(grouped.grid(session))
+    assert {(cell["alike"], cell["n_alike"]) for cell in grid["cells"]} == {("One of 6 near-duplicates", 6)}
     find_groups(grouped, 7, "bursts")
     grouped.set_ask_once(False)
     n = len(grouped.duplicates.current.group(card["item"]["id"])[1])
