@@ -18,6 +18,7 @@ from closecall.app.experiments.compare.accuracy import KINDS, accuracy_after, re
 from closecall.app.experiments.compare.claims import RANDOM, lane_label, points
 from closecall.app.experiments.compare.results import Floats, RaceResults, about, read_finished
 from closecall.app.experiments.compare.statistics import Interval, interval
+from closecall.core.duplicates import unrepeated_held_out
 from closecall.core.errors import InputError
 
 _SAME = ("classes", "runs", "first", "C", "class_weight", "noise", "seed", "prevalence")
@@ -116,11 +117,14 @@ def _require_same(first: RaceResults, other: RaceResults, first_out: Path, out: 
         if getattr(first.plan, name) != getattr(other.plan, name):
             raise InputError(f"{first_out} and {out} differ in {name}: compare features by the same races")
     ours, theirs = first.pool, other.pool
+    our_judges, their_judges = unrepeated_held_out(ours), unrepeated_held_out(theirs)
     if (
         ours.classes != theirs.classes
         or not np.array_equal(ours.ids, theirs.ids)
         or not np.array_equal(ours.truth(ours.ids), theirs.truth(theirs.ids))
-        or not np.array_equal(ours.held_out.ids, theirs.held_out.ids)
-        or not np.array_equal(ours.held_out.truth, theirs.held_out.truth)
+        or not np.array_equal(our_judges.ids, their_judges.ids)
+        or not np.array_equal(our_judges.truth, their_judges.truth)
     ):
-        raise InputError(f"the pools of {first_out} and {out} don't have the same items of the same classes")
+        raise InputError(
+            f"the pools of {first_out} and {out} don't have the same items and held-out items of the same classes"
+        )
