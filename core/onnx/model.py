@@ -165,7 +165,7 @@ class ImageModel:
 
     def features_of_resized(self, resized: Image.Image) -> NDArray[np.float32]:
         """Return the feature vector of an image that was resized according to `resizing`; see `features`."""
-        (value,) = self._run([self.output.name], self._prepared(resized))
+        (value,) = self._run([self.output.name], self.prepared(resized))
         vector = self.output.vector(value)
         if len(vector) != self.n_features:
             raise InputError(
@@ -173,6 +173,20 @@ class ImageModel:
                 f"and {len(vector):,} for another: choose another output"
             )
         return vector
+
+    def prepared(self, resized: Image.Image) -> NDArray[Any]:
+        """Return the model's input for an image that was resized according to `resizing`.
+
+        The shape is (batch, …). If the batch is larger than 1, it has copies of the image.
+        """
+        pixels = self.preprocessing.cropped(resized)
+        values = pixels if self._input.dtype == np.uint8 else self.preprocessing.values(pixels)
+        if values.ndim == 2:
+            values = values[..., None]
+        if self._input.channels_first:
+            values = values.transpose(2, 0, 1)
+        one = np.ascontiguousarray(values, dtype=self._input.dtype)
+        return np.broadcast_to(one, (self._input.batch, *one.shape))
 
     @cached_property
     def images_per_second(self) -> float:
@@ -205,17 +219,6 @@ class ImageModel:
     @property
     def _mode(self) -> str:
         return "L" if self._input.channels == 1 else "RGB"
-
-    def _prepared(self, resized: Image.Image) -> NDArray[Any]:
-        """Return the model's input for a resized image, of shape (batch, …)."""
-        pixels = self.preprocessing.cropped(resized)
-        values = pixels if self._input.dtype == np.uint8 else self.preprocessing.values(pixels)
-        if values.ndim == 2:
-            values = values[..., None]
-        if self._input.channels_first:
-            values = values.transpose(2, 0, 1)
-        one = np.ascontiguousarray(values, dtype=self._input.dtype)
-        return np.broadcast_to(one, (self._input.batch, *one.shape))
 
     def _run(self, names: Sequence[str], images: NDArray[Any]) -> list[NDArray[Any]]:
         feed = {self._input.name: np.ascontiguousarray(images)}
@@ -276,7 +279,7 @@ class ImageModel:
     def _usable_outputs(self) -> list[Output]:
         """Return the outputs that can be features, best first. Run the model once to find their shapes."""
         height, width = self.preprocessing.size or (1, 1)
-        black = self._prepared(Image.new(self._mode, (width, height)))
+        black = self.prepared(Image.new(self._mode, (width, height)))
         names = [one.name for one in self._session.get_outputs() if one.type in _FLOATS]
         values = self._run(names, black) if names else []
         shapes = zip(names, values, strict=True)

@@ -45,6 +45,7 @@ __all__ = [
     "Progress",
     "begin",
     "build",
+    "cores",
     "dense_bytes",
     "estimate",
     "read_progress",
@@ -169,7 +170,7 @@ def build(
         source = continuing(source, pool)
         publisher = _begin(source, pool, dtype)
         if not publisher.manifest.complete:
-            _fill(source, pool, publisher, progress, threads or _cores(), stop or threading.Event())
+            _fill(source, pool, publisher, progress, threads or cores(), stop or threading.Event())
         return Pool.open(pool)
     finally:
         lock.release()
@@ -456,7 +457,7 @@ def _require_room(source: Source, pool: Path, manifest: Manifest) -> None:
         )
 
 
-def _cores() -> int:
+def cores() -> int:
     """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

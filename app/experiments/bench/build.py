@@ -13,12 +13,14 @@ import click
 import numpy as np
 
 from closecall.app.display.phrases import bytes_in_words
+from closecall.app.experiments.bench.bare_model import compare_with_model, show_comparison
 from closecall.app.experiments.bench.experiment import Experiment, Row
-from closecall.app.experiments.bench.memory import PeakMemory
+from closecall.app.experiments.bench.memory import PeakMemory, anonymous_mb
 from closecall.core.errors import InputError
 from closecall.core.features.gist import Gist
 from closecall.core.pool.build import Progress, build, estimate
 from closecall.core.sources import Source
+from closecall.core.sources.embedded import Embedded
 
 GIST_CHUNK = 1_000
 GIST_CHUNKS = 10
@@ -46,7 +48,9 @@ class Building(Experiment[Source]):
         """Build the pool, and yield one row.
 
         The row has ``items``, ``seconds`` (wall-clock time), ``images_per_second``, ``peak_memory_mb`` (see
-        `PeakMemory`) and ``gist_images_per_second_two_threads`` (see `gist_speed`).
+        `PeakMemory`), ``memory_growth_mb`` (the peak minus the memory before the build, when the model is
+        loaded) and ``gist_images_per_second_two_threads`` (see `gist_speed`). If a model computes the
+        features, the row also has the columns of `compare_with_model`.
 
         Raises
         ------
@@ -57,7 +61,8 @@ class Building(Experiment[Source]):
             raise InputError(f"--out must be a new or an empty folder, got {self.out}")
         with TemporaryDirectory(prefix="closecall-bench-") as scratch:
             row = _build(source, self.out or Path(scratch) / "pool", self.n_threads)
-        yield [{**row, "gist_images_per_second_two_threads": gist_speed(source)}]
+        row["gist_images_per_second_two_threads"] = gist_speed(source)
+        yield [row | compare_with_model(source, self.n_threads) if isinstance(source, Embedded) else row]
 
     def show(self, rows: Sequence[Row]) -> None:
         """Print the row."""
@@ -66,13 +71,18 @@ class Building(Experiment[Source]):
             f"{row['items']:,} items in {row['seconds']:.1f} s: {row['images_per_second']:,.0f} images/s."
         )
         if row["peak_memory_mb"] is not None:
-            click.echo(f"Peak anonymous memory: {row['peak_memory_mb']:,.0f} MB.")
+            click.echo(
+                f"Peak anonymous memory: {row['peak_memory_mb']:,.0f} MB, {row['memory_growth_mb']:,.0f} MB "
+                "more than before the build."
+            )
         if row["gist_images_per_second_two_threads"] is not None:
             click.echo(f"GIST alone, two threads: {row['gist_images_per_second_two_threads']:,.0f} images/s.")
+        if "ratio_to_model" in row:
+            show_comparison(row)
 
 
 def _build(source: Source, path: Path, threads: int | None) -> Row:
-    expected = estimate(source)
+    expected, before = estimate(source), anonymous_mb()
     click.echo(f"{source.title}: {expected.items:,} items, {bytes_in_words(expected.bytes)} on disk.")
     with click.progressbar(length=expected.items, show_pos=True) as bar, PeakMemory() as memory:
 
@@ -87,6 +97,7 @@ def _build(source: Source, path: Path, threads: int | None) -> Row:
         "seconds": seconds,
         "images_per_second": len(source) / seconds,
         "peak_memory_mb": memory.mb,
+        "memory_growth_mb": None if memory.mb is None or before is None else memory.mb - before,
     }
 
 

@@ -26,7 +26,11 @@ from closecall.app.runtime.interruption import NEEDS_NEW_FOLDER, if_stopped
 def bench_build(
     json_file: Path | None, items: int, word: str | None, out: Path | None, threads: int | None
 ) -> None:
-    """Build a pool, and report its speed and memory."""
+    """Build a pool, and report its speed and memory.
+
+    If the features come from an image model, also compare the speed with that of the model alone. This takes
+    a minute more.
+    """
     from closecall.app.experiments.bench.build import Building
     from closecall.app.experiments.bench.experiment import record
     from closecall.core.sources import source_from

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import ClassVar
+import threading
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -10,15 +11,18 @@ from click.testing import CliRunner
 from scipy import stats
 
 from closecall.app.cli.main import main
+from closecall.app.experiments.bench import bare_model
 from closecall.core.errors import InputError
 from closecall.core.experiment.corpus import Corpus
 from closecall.core.experiment.planes import Plane, one_vs_all
 from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.onnx.runtime import open_session
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import STRATEGIES, Choice, Query, QueryStrategy, strategy_names
 from closecall.core.sources import source_from
 from tests.fakes import FakeSource
+from tests.onnx_kit import write_model
 from tests.yardsticks import median_rank_of_best, rank_of
 
 SELECT_KEYS = {
@@ -46,7 +50,8 @@ SELECT_KEYS = {
     "ratio_to_subsample_low",
     "ratio_to_subsample_high",
 }
-BUILD_KEYS = {"images_per_second", "items", "seconds", "peak_memory_mb"}
+BUILD_KEYS = {"images_per_second", "items", "seconds", "peak_memory_mb", "memory_growth_mb"}
+MODEL_KEYS = {"threads", "model_images_per_second", "ratio_to_model", "cpu_ratio_to_model"}
 
 
 PAPER = "C=1, unweighted, 5 a class"
@@ -459,7 +464,47 @@ def test_build_measures_and_cleans_up(tmp_path, monkeypatch):
     assert set(found) >= BUILD_KEYS
     assert found["items"] >= 100
     assert found["images_per_second"] == pytest.approx(found["items"] / found["seconds"])
+    assert not set(found) & MODEL_KEYS
     assert list(tmp_path.iterdir()) == [file]
+
+
+class InPairs:
+    """A session in which the first run of a thread waits for that of another thread."""
+
+    def __init__(self, session: Any) -> None:
+        self.session, self.get_inputs = session, session.get_inputs
+        self.shapes: list[tuple[int, ...]] = []
+        self.threads: set[threading.Thread] = set()
+        self.barrier = threading.Barrier(2)
+
+    def run(self, outputs: list[str], feed: dict[str, np.ndarray]) -> list[np.ndarray]:
+        if threading.current_thread() not in self.threads:
+            self.threads.add(threading.current_thread())
+            self.barrier.wait(60)
+        self.shapes += [value.shape for value in feed.values()]
+        return self.session.run(outputs, feed)
+
+
+def test_a_build_is_compared_with_its_model_alone(tmp_path, monkeypatch):
+    """In turn, with as many threads, and one image a run; the ratio is the median of the rounds."""
+    model, file = write_model(tmp_path / "model.onnx"), tmp_path / "build.json"
+    session = InPairs(open_session(model))
+    monkeypatch.setattr(bare_model, "ROUND_SECONDS", 0.1)
+    monkeypatch.setattr(bare_model, "open_session", lambda *_: session)
+    result = run("build", "--json", file, "--source", f"onnx:{model}:digits:50", "--threads", 2)
+    assert result.exit_code == 0, result.output
+    found = json.loads(file.read_text())
+    assert set(found) >= BUILD_KEYS | MODEL_KEYS
+    assert found["threads"] == 2
+    ratios = np.divide(found["build_rounds"], found["model_rounds"])
+    assert len(ratios) == bare_model.ROUNDS
+    assert found["ratio_to_model"] == pytest.approx(np.median(ratios))
+    assert (found["ratio_to_model_low"], found["ratio_to_model_high"]) == (min(ratios), max(ratios))
+    shares = np.divide(found["model_cpu_ms"], found["build_cpu_ms"])
+    assert found["cpu_ratio_to_model"] == pytest.approx(np.median(shares))
+    assert len(session.threads) == 2 * bare_model.ROUNDS
+    assert set(session.shapes) == {(1, 3, 8, 8)}
+    assert "The model alone, 2 threads" in result.output
 
 
 def test_build_keeps_the_pool_where_asked(tmp_path):
