@@ -33,11 +33,12 @@ def write_model(
     seed: int = 0,
     config: dict[str, Any] | None = PLAIN,
     zero: bool = False,
+    n_logits: int = 1000,
 ) -> Path:
     """Write a model and its configuration; returns its file.
 
     Outputs: `image_embeds` and `features` (mean of the map), `map`, `tokens` (the map's places, in order),
-    `with class token` (the same after their mean), `logits` (1,000 of the features).
+    `with class token` (the same after their mean), `logits` (`n_logits` of the features).
     """
     rng = np.random.default_rng(seed)
     channels_last = shape[1] not in (1, 3)
@@ -45,7 +46,7 @@ def write_model(
     kernel = np.zeros if zero else rng.standard_normal
     weights = {
         "kernel": kernel((N_FEATURES, channels, 3, 3)).astype(np.float32),
-        "head": rng.standard_normal((N_FEATURES, 1000)).astype(np.float32),
+        "head": rng.standard_normal((N_FEATURES, n_logits)).astype(np.float32),
         "places": np.array([0, N_FEATURES, -1], np.int64),
         "one token": np.array([0, 1, N_FEATURES], np.int64),
     }

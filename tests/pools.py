@@ -1,16 +1,21 @@
-"""Small pools for tests, and how to tell whether two are the same."""
+"""Small pools for tests, how to tell whether two are the same, and builders that are killed."""
 
 from __future__ import annotations
 
 import hashlib
+import multiprocessing
+import signal
+import sys
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import closecall.core.pool.build
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
-from closecall.core.sources import Source
+from closecall.core.sources import Source, source_from
 
 FLEETING = {"progress.json", "build.lock"}
 """What says how a build goes, and is no part of what it built."""
@@ -42,3 +47,37 @@ def contents(path: Path) -> dict[str, str]:
         for file in sorted(path.rglob("*"))
         if file.is_file() and file.name not in FLEETING
     }
+
+
+def killed_pools(word: str, folder: Path, kills: int, *, longest: float) -> list[Path]:
+    """Pools of a source whose builders were killed −9, after up to `longest` seconds, and then finished.
+
+    Two builders of each pool are killed, and one that nobody disturbs follows the last kill.
+    """
+    processes = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
+    if sys.platform == "linux":
+        processes.set_forkserver_preload([__name__])
+    rng, killed = np.random.default_rng(0), 0
+    for attempt in range(20 * kills):
+        path = folder / f"killed {killed // 2}"
+        child = processes.Process(target=_build_in_child, args=(word, path))
+        child.start()
+        if killed < kills:
+            while not path.exists() and child.is_alive():
+                time.sleep(0.001)
+            time.sleep(rng.uniform(0, longest))
+            child.kill()
+        child.join()
+        killed += child.exitcode == -signal.SIGKILL
+        if killed >= kills and attempt > killed:
+            break
+    assert killed >= kills
+    pools = sorted(folder.glob("killed *"))
+    for path in pools:
+        small_pool(path, source_from(word))
+    return pools
+
+
+def _build_in_child(word: str, path: Path) -> None:
+    small_parts()
+    build(source_from(word), path, threads=2)

@@ -102,13 +102,14 @@ def read_upload(raw: bytes, what: str, source: Source) -> tuple[bytes, NDArray[n
         )
     has_model = source.n_features is not None
     try:
-        image = read_image(io.BytesIO(raw), WHOLE if has_model else KEPT_SIZE)
+        shown = image = read_image(io.BytesIO(raw), KEPT_SIZE)
+        if has_model:
+            image = read_image(io.BytesIO(raw), WHOLE, stretch=source.stretches_images)
         features = of_image(image, source)
     except InputError as error:
         raise InputError(f"{what} can't be used: {error}") from error
     kept = io.BytesIO()
-    image.thumbnail((KEPT_SIZE, KEPT_SIZE))
-    image.save(kept, "PNG")
+    shown.save(kept, "PNG")
     return kept.getvalue(), features
 
 

@@ -44,7 +44,7 @@ class Croppable(Protocol):
 
 @dataclass(frozen=True)
 class Resizing:
-    """Parameters of resizing an image. All except `mode` are arguments of `Image.resize`.
+    """Parameters of resizing an image. `size`, `box` and `resample` are arguments of `Image.resize`.
 
     Parameters
     ----------
@@ -56,12 +56,15 @@ class Resizing:
         Pillow's number of the interpolation.
     mode : {"RGB", "L"}
         Mode to which the image is converted before it is resized.
+    stretch : bool
+        See `Preprocessing`. The `Croppable` applies this.
     """
 
     size: tuple[int, int]
     box: tuple[float, float, float, float]
     resample: int
     mode: str = "RGB"
+    stretch: bool = False
 
     def of(self, image: Croppable) -> Image.Image:
         """Return the resized image."""

@@ -314,6 +314,11 @@ class Source(ABC):
         """Whether features can be computed from an image that is not in the source, such as an upload."""
         return self.n_features is None
 
+    @property
+    def stretches_images(self) -> bool:
+        """Whether features are computed from images whose 16-bit values are stretched (see `read_image`)."""
+        return True
+
     def features_of_image(self, image: Image.Image) -> NDArray[np.float32] | None:  # noqa: ARG002
         """Return the source's own features of an image of mode RGB or L, of shape (n_features,).
 

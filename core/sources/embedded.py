@@ -180,8 +180,13 @@ class Embedded(OtherFeatures):
 
     @classmethod
     def feature_kind(cls, spec: dict[str, Any], folder: Path | None) -> str:  # noqa: ARG003
-        """Return a name that is the same only for the same model, output and preprocessing."""
-        steps = hashlib.blake2b(json.dumps(spec["preprocessing"], sort_keys=True).encode(), digest_size=4)
+        """Return a name that is the same only for the same model, output and preprocessing.
+
+        The treatment of 16-bit grayscale images does not matter: pools from before there was a choice have
+        the same kind of features.
+        """
+        preprocessing = {name: value for name, value in spec["preprocessing"].items() if name != "stretch"}
+        steps = hashlib.blake2b(json.dumps(preprocessing, sort_keys=True).encode(), digest_size=4)
         return f"model {spec['digest'][:16]}, {spec['output']['name']}, images {steps.hexdigest()}"
 
     def continuing(self, spec: dict[str, Any], folder: Path | None) -> Source:
@@ -211,13 +216,18 @@ class Embedded(OtherFeatures):
                 f"provider out, or build another pool"
             )
         earlier = self.source.continuing(spec["source"], folder)
-        text_digest = spec.get("text_digest")  # the text model stays that of the earlier pool
-        if earlier is self.source and (text_digest, provider) == (self._text_digest, self._provider):
+        # These stay as they are in the earlier pool.
+        text_digest, steps = spec.get("text_digest"), spec["preprocessing"]
+        if earlier is self.source and (text_digest, provider, steps) == (
+            self._text_digest,
+            self._provider,
+            self._preprocessing,
+        ):
             return self
         continued = type(self)(earlier, self.model)
         continued._text_digest = text_digest
-        if provider != continued._provider:
-            continued._provider, continued._model = provider, None
+        if (provider, steps) != (continued._provider, continued._preprocessing):
+            continued._provider, continued._preprocessing, continued._model = provider, steps, None
         return continued
 
     def without_folder_classes(self) -> Source:
@@ -248,6 +258,11 @@ class Embedded(OtherFeatures):
     def describes_images(self) -> bool:
         """See `Source.describes_images`."""
         return True
+
+    @property
+    def stretches_images(self) -> bool:
+        """See `Source.stretches_images`."""
+        return Preprocessing.from_spec(self._preprocessing).stretch
 
     def features_of_image(self, image: Image.Image) -> NDArray[np.float32]:
         """See `Source.features_of_image`."""

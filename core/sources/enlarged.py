@@ -131,7 +131,10 @@ class Enlarged(Source):
         return self._variant(item, self.source.whole_image)
 
     def resized_image(self, item: int, resizing: Callable[[int, int], Resizing]) -> Image.Image:
-        """See `Source.resized_image`. If the item is no variant, `source` resizes it."""
+        """See `Source.resized_image`. If the item is no variant, `source` resizes it.
+
+        Variants are changed copies of the image for display, in which 16-bit values are stretched.
+        """
         origins, variants = self._origins(np.array([item]))
         if variants[0] == 0:
             return self.source.resized_image(int(origins[0]), resizing)

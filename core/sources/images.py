@@ -2,8 +2,12 @@
 
 The formats are those that this build of Pillow decodes without calling another program, and HEIC
 (`core.sources.heif`). Color and grayscale images keep their mode. Transparent images are placed on white. The
-values of 16-bit and floating-point images are stretched, so that the darkest is black and the brightest is
-white. The first frame of an animation is used, and the camera's orientation is applied.
+first frame of an animation is used, and the camera's orientation is applied.
+
+For display, the values of a grayscale image with more than 8 bits are *stretched*, so that the darkest is
+black and the brightest is white. For models, 16-bit values are divided by 257 instead, so that an image has
+the same features as its copy in 8 bits. Other values, such as floating-point numbers, have no range by which
+they could be divided, and are always stretched.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -47,6 +51,9 @@ _COPIES = {"WEBP": 4, "JPEG2000": 4, "AVIF": 4, "HEIF": 4}
 """Maximum memory of decoders in units of 4 bytes per pixel, by format. All other formats take 1 unit, except
 progressive JPEGs, which take 2.5.
 """
+
+WHITE_16_BIT = 65_535.0
+"""Value of white in 16-bit images."""
 
 MOST_CONVERTED = 1 << 20
 """Maximum number of pixels that are converted to float64 at once."""
@@ -86,8 +93,10 @@ def _formats() -> tuple[str, ...]:
     return tuple(name for name in wanted if name in Image.OPEN)
 
 
-def read_image(file: Path | BinaryIO, size: int) -> Image.Image:
+def read_image(file: Path | BinaryIO, size: int, *, stretch: bool = True) -> Image.Image:
     """Read the image in `file`, in mode RGB or L, scaled down if its longest side exceeds `size` pixels.
+
+    `stretch` says whether the values of 16-bit grayscale images are stretched.
 
     Raises
     ------
@@ -99,7 +108,8 @@ def read_image(file: Path | BinaryIO, size: int) -> Image.Image:
     if size < 1:
         raise InputError(f"size must be at least 1 pixel, got {size}")
     with _opened(file) as image:
-        shown = _plain(_reduced(image, size))
+        ends = None if stretch else _ends_of_type(image)
+        shown = _plain(_reduced(image, size), ends)
         return _upright(shown, _orientation(image))
 
 
@@ -120,8 +130,9 @@ def resolution_of(file: Path | BinaryIO) -> tuple[int, int]:
 def read_resized(file: Path | BinaryIO, resizing: Callable[[int, int], Resizing]) -> Image.Image:
     """Read the image in `file` and resize it.
 
-    `resizing` takes the image's width and height, and returns how to resize it. Resizing the full-size image
-    from `read_image` would give the same bits, but would take more memory. Here, a large image is decoded
+    `resizing` takes the image's width and height, and returns how to resize it, and whether values are
+    stretched. Resizing the full-size image from `read_image` would give the same bits, but would take more
+    memory. Here, a large image is decoded
     without a second copy, and threads wait until there is enough memory for their images (`_room`).
 
     Raises
@@ -131,7 +142,9 @@ def read_resized(file: Path | BinaryIO, resizing: Callable[[int, int], Resizing]
     """
     with _opened(file) as image, _room.reserved(_decoded_pixels(image)):
         parts = _Parts(image)
-        return resizing(*parts.size).of(parts)
+        how = resizing(*parts.size)
+        parts.stretch = how.stretch
+        return how.of(parts)
 
 
 def fitted(image: Image.Image, size: int) -> Image.Image:
@@ -243,13 +256,16 @@ class _Parts:
     ----------
     size : (int, int)
         Width and height of the upright image.
+    stretch : bool
+        Whether the values of a 16-bit grayscale image are stretched.
     """
+
+    stretch: bool = True
 
     def __init__(self, image: Image.Image) -> None:
         image.load()
         self._image = image
         self._orientation = _orientation(image)
-        self._range = _range(image) if image.mode.startswith(("I", "F")) else (0.0, 0.0)
         self.size = image.size if self._orientation < 5 else (image.height, image.width)
 
     def crop(self, box: tuple[int, int, int, int]) -> Image.Image:
@@ -264,8 +280,14 @@ class _Parts:
         if self._orientation in (3, 4, 6, 7):
             top, bottom = height - bottom, height - top
         part = _convertible(self._image.crop((left, top, right, bottom)))
-        shown = _stretched(part, *self._range) if part.mode in ("I", "F") else _plain(part)
+        shown = _plain(part, self._ends if part.mode in ("I", "F") else None)
         return _upright(shown, self._orientation)
+
+    @cached_property
+    def _ends(self) -> tuple[float, float]:
+        """The values of black and white."""
+        ends = None if self.stretch else _ends_of_type(self._image)
+        return ends or _range(self._image)
 
 
 def _reduced(image: Image.Image, size: int) -> Image.Image:
@@ -292,14 +314,24 @@ def _convertible(image: Image.Image) -> Image.Image:
     return image
 
 
-def _plain(image: Image.Image) -> Image.Image:
-    """Return a copy of `image` in mode RGB or L."""
+def _plain(image: Image.Image, ends: tuple[float, float] | None = None) -> Image.Image:
+    """Return a copy of `image` in mode RGB or L.
+
+    `ends` has the values of black and white, for images with more than 8 bits. By default, these are the
+    darkest and the brightest value.
+    """
     if image.mode in ("I", "F"):
-        return _stretched(image, *_range(image))
+        return _stretched(image, *(ends or _range(image)))
     if image.has_transparency_data:
         colours = image.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", colours.size, "white"), colours).convert("RGB")
     return image.copy() if image.mode in ("RGB", "L") else image.convert("RGB")
+
+
+def _ends_of_type(image: Image.Image) -> tuple[float, float] | None:
+    """Return the values of black and white of a 16-bit grayscale image as it was opened, otherwise None."""
+    is_16_bit = image.mode.startswith("I;16") or (image.mode == "I" and image.format == "PPM")
+    return (0.0, WHITE_16_BIT) if is_16_bit else None
 
 
 def _range(image: Image.Image) -> tuple[float, float]:

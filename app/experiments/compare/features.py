@@ -126,5 +126,6 @@ def _require_same(first: RaceResults, other: RaceResults, first_out: Path, out: 
         or not np.array_equal(our_judges.truth, their_judges.truth)
     ):
         raise InputError(
-            f"the pools of {first_out} and {out} don't have the same items and held-out items of the same classes"
+            f"the pools of {first_out} and {out} don't have the same items and held-out items, "
+            "of the same classes"
         )

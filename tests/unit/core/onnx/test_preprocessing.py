@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from closecall.core.errors import InputError
-from closecall.core.onnx.preprocessing import Preprocessing
+from closecall.core.onnx.preprocessing import IMAGENET_DEVIATION, IMAGENET_MEAN, Preprocessing
 
 
 def read(folder: Path, **config: Any) -> Preprocessing:
@@ -100,6 +100,20 @@ def test_every_form_of_a_size_is_understood(tmp_path, config, size, resize):
     steps = read(tmp_path, **config)
     assert steps.size == size
     assert steps.resize == resize
+
+
+@pytest.mark.parametrize("is_bgr", [False, True])
+def test_values_are_computed_step_by_step_in_float32(is_bgr):
+    """To the last bit, so that every version of the program continues a pool with the same features."""
+    steps = Preprocessing(None, None, is_bgr=is_bgr)
+    pixels = np.random.default_rng(0).integers(0, 256, (31, 45, 3), dtype=np.uint8)
+    mean, deviation = np.float32(IMAGENET_MEAN), np.float32(IMAGENET_DEVIATION)
+    in_order = pixels[..., ::-1] if is_bgr else pixels
+    values = steps.values(pixels)
+    assert values.dtype == np.float32
+    assert np.array_equal(values, (in_order * np.float32(1 / 255) - mean) / deviation)
+    gray = steps.values(pixels[..., 0])
+    assert np.array_equal(gray, (pixels[..., 0] * np.float32(1 / 255) - mean.mean()) / deviation.mean())
 
 
 def test_what_a_configuration_leaves_out_is_not_done(tmp_path):

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-import multiprocessing
-import signal
+import io
 import subprocess
 import sys
-import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,14 +13,17 @@ from onnx.helper import make_node
 from PIL import Image
 
 from closecall.app.cli.main import main
+from closecall.app.projects.uploaded_images import read_upload
 from closecall.core.errors import InputError
 from closecall.core.features import compute, of_image
+from closecall.core.linear.svm import train
 from closecall.core.onnx import ImageModel
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
+from closecall.core.selection import make_strategy
 from closecall.core.sources import Digits, Embedded, Enlarged, Folder, source_from
 from tests.onnx_kit import N_FEATURES, write_model, write_odd_model
-from tests.pools import contents, small_parts, small_pool
+from tests.pools import contents, killed_pools, small_pool
 from tests.scale import scaled
 
 
@@ -132,6 +134,66 @@ def test_a_large_photograph_keeps_its_resolution_for_the_model(model, tmp_path):
     with Image.open(folder / "a.jpg") as image:
         expected = ImageModel(model).features(image.convert("RGB"))
     assert np.array_equal(source.features(np.array([0]))[0], expected)
+
+
+def dark_photos(folder: Path, numbers: range) -> Path:
+    """Grayscale photographs in 16 bits, which neither begin at black nor end at white."""
+    folder.mkdir(exist_ok=True)
+    for number in numbers:
+        values = np.random.default_rng(number).integers(40, 110, (20, 30), dtype=np.uint16)
+        Image.fromarray(257 * values).save(folder / f"{number}.png")
+    return folder
+
+
+def in_8_bits(folder: Path, copies: Path) -> Path:
+    """Copies of the photographs of `dark_photos`."""
+    copies.mkdir()
+    for file in folder.iterdir():
+        with Image.open(file) as image:
+            Image.fromarray((np.asarray(image) // 257).astype(np.uint8)).save(copies / file.name)
+    return copies
+
+
+def test_a_photograph_in_16_bits_has_the_features_of_its_copy_in_8(model, tmp_path):
+    """As an item and as an upload, of which the page shows a stretched copy."""
+    deep = dark_photos(tmp_path / "deep", range(20))
+    plain = in_8_bits(deep, tmp_path / "plain")
+    source, copies = (source_from(f"onnx:{model}:{folder}") for folder in (deep, plain))
+    items = np.arange(20)
+    assert source.names(items) == copies.names(items)
+    X = compute(source, items)[0]
+    assert np.array_equal(X, compute(copies, items)[0])
+    kept, features = read_upload((deep / source.name(3)).read_bytes(), "it", source)
+    assert np.array_equal(features, X[3])
+    with Image.open(io.BytesIO(kept)) as shown:
+        assert shown.getextrema() == (0, 255)
+
+
+def test_an_old_pool_goes_on_with_stretched_photographs(model, tmp_path):
+    """Its manifest doesn't mention it. New items and uploads are described as the old ones, bit for bit."""
+    deep = dark_photos(tmp_path / "deep", range(30))
+    steps = replace(ImageModel(model).preprocessing, stretch=True)
+
+    def old() -> Embedded:
+        source = Embedded(Folder(deep), ImageModel(model, preprocessing=steps))
+        del source._preprocessing["stretch"]
+        return source
+
+    before = build(old(), tmp_path / "pool")
+    assert "stretch" not in before.source.spec()["preprocessing"]
+    dark_photos(deep, range(30, 50))
+    after = build(source_from(f"onnx:{model}:{deep}"), tmp_path / "pool")
+    assert after.source.spec()["preprocessing"] == before.source.spec()["preprocessing"]
+    X, ids, _ = compute(old(), np.arange(50))
+    by_name = dict(zip(old().names(ids), X, strict=True))
+    assert len(after) == 50
+    for name, row in zip(after.source.names(after.ids), after.rows_of(after.ids), strict=True):
+        assert np.array_equal(row, by_name[name])
+    _, features = read_upload((deep / "45.png").read_bytes(), "it", Pool.open(tmp_path / "pool").source)
+    assert np.array_equal(features, by_name["45.png"])
+    new = source_from(f"onnx:{model}:{deep}")
+    assert new.feature_kind(new.spec(), None) == after.feature_kind
+    assert not np.array_equal(compute(new, ids)[0], X)
 
 
 MEMORY = """
@@ -277,40 +339,33 @@ def test_halves_are_stored_on_request(model, tmp_path):
     assert np.allclose(pool.rows(np.arange(5)), whole.rows(np.arange(5)), rtol=0, atol=1e-3)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_4096_features_from_the_model_to_the_selection(tmp_path, dtype):
+    """Items are selected as by brute force in float64, on the stored features and a hyperplane of labels."""
+    file = write_model(tmp_path / "m.onnx", outputs=("logits",), n_logits=4096)
+    pool = build(source_from(f"onnx:{file}:digits:150"), tmp_path / "pool", dtype=dtype)
+    assert (pool.n_features, pool.dtype) == (4096, dtype)
+    X = pool.rows_of(pool.ids).astype(np.float64)
+    assert np.allclose(np.linalg.norm(X, axis=1), 1, atol=1e-3)
+    labeled = pool.ids[:40]
+    plane = train(pool.rows_of(labeled), pool.truth(labeled) % 2 == 0, ids=labeled)
+    margins = np.abs(X[40:] @ plane.normal + plane.bias)
+    nearest = pool.ids[40:][np.argsort(margins, kind="stable")]
+    for name in ("exhaustive", "margin-index"):
+        selection = make_strategy(name).fit(pool).select(plane, 5, exclude=labeled)
+        assert selection.ids.tolist() == nearest[:5].tolist()
+
+
 KILLS = scaled(quick=2, all=20, long=100)
-
-
-def _build_in_child(word: str, path: str) -> None:
-    small_parts()
-    build(source_from(word), path, threads=2)
 
 
 @pytest.mark.slow
 def test_a_killed_builder_goes_on_to_the_same_bytes(model, photos, tmp_path):
     """Killed −9 at random moments, at last as one that nobody disturbed: features, digests and problems."""
     word = f"onnx:{model}:enlarged:10:{photos}"
-    small_pool(tmp_path / "whole", source_from(word))
-    processes = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
-    if sys.platform == "linux":
-        processes.set_forkserver_preload(["tests.unit.core.sources.test_embedded"])
-    rng, killed = np.random.default_rng(0), 0
-    for attempt in range(20 * KILLS):
-        path = tmp_path / f"killed {killed // 2}"
-        child = processes.Process(target=_build_in_child, args=(word, str(path)))
-        child.start()
-        if killed < KILLS:
-            while not path.exists() and child.is_alive():
-                time.sleep(0.001)
-            time.sleep(rng.uniform(0, 0.2))
-            child.kill()
-        child.join()
-        killed += child.exitcode == -signal.SIGKILL
-        if killed >= KILLS and attempt > killed:
-            break
-    assert killed >= KILLS
-    for path in tmp_path.glob("killed *"):
-        small_pool(path, source_from(word))
-        assert contents(path) == contents(tmp_path / "whole")
+    whole = small_pool(tmp_path / "whole", source_from(word))
+    for path in killed_pools(word, tmp_path, KILLS, longest=0.2):
+        assert contents(path) == contents(whole.path)
 
 
 def test_folders_of_old_pools_are_read_as_before(tmp_path):

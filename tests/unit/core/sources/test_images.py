@@ -135,10 +135,32 @@ def test_a_resized_image_is_that_of_the_whole_one(monkeypatch, mode: str, orient
     exif = Image.Exif()
     exif[0x0112] = orientation
     form = "JPEG" if mode in ("CMYK", "YCbCr") else "TIFF" if mode in bands else "PNG"
-    for steps in (Preprocessing(20, (18, 18)), Preprocessing((20, 20), None, resample=2)):
-        whole = read_image(encoded(image, form, exif=exif), 1000)
+    for steps in (Preprocessing(20, (18, 18)), Preprocessing((20, 20), None, resample=2, stretch=True)):
+        whole = read_image(encoded(image, form, exif=exif), 1000, stretch=steps.stretch)
         resized = read_resized(encoded(image, form, exif=exif), steps.resizing)
         assert resized.tobytes() == steps.resizing(*whole.size).of(whole.convert("RGB")).tobytes()
+
+
+@pytest.mark.parametrize("form", ["PNG", "TIFF", "JPEG2000", "PGM"])
+def test_a_model_sees_the_same_in_16_bits_as_in_8(form: str) -> None:
+    """A value is divided by 257, however dark or bright the image is; values between are rounded."""
+    dark = np.random.default_rng(0).integers(30, 120, (31, 45), dtype=np.uint16)
+    file = (
+        io.BytesIO(b"P5 45 31 65535\n" + (257 * dark).astype(">u2").tobytes())
+        if form == "PGM"
+        else encoded(Image.fromarray(257 * dark), form)
+    )
+    plain = Image.fromarray(dark.astype(np.uint8))
+    assert read_image(file, 1000, stretch=False).tobytes() == plain.tobytes()
+    steps = Preprocessing(20, (18, 18))
+    assert (
+        read_resized(file, steps.resizing).tobytes()
+        == steps.resizing(45, 31).of(plain.convert("RGB")).tobytes()
+    )
+    shown = np.asarray(read_image(file, 1000))
+    assert (shown.min(), shown.max()) == (0, 255)
+    between = read_image(encoded(sixteen_bits(257 * 7 + 128, 257 * 7 + 129)), 1000, stretch=False)
+    assert between.getextrema() == (7, 8)
 
 
 def test_a_transparent_color_is_white_in_a_resized_image_too(monkeypatch) -> None:

@@ -110,7 +110,7 @@ def test_other_races_and_other_items_are_refused(weak_and_strong, tmp_path, monk
     assert "differ in seed" in result.output
     result = invoked(weak, compared(tmp_path / "items", n_items=601))
     assert result.exit_code == 2
-    assert "don't have the same items and held-out items of the same classes" in result.output
+    assert "don't have the same items and held-out items, of the same classes" in result.output
 
 
 def test_one_comparison_alone_an_unfinished_one_and_none_are_refused(weak_and_strong, tmp_path):
