@@ -111,6 +111,53 @@ def test_a_table_is_the_folder_of_its_images(tmp_path: Path, how: str) -> None:
         assert again.image(3, 99).tobytes() == source.image(3, 99).tobytes()
 
 
+def data_set(images: list[Any]) -> Any:
+    """Images with classes in two splits, in the library `datasets`."""
+    datasets = pytest.importorskip("datasets", reason="it is in the extra dev: make test installs it")
+    features = datasets.Features({"image": datasets.Image(), "label": datasets.ClassLabel(names=CLASSES)})
+    columns = {"image": images, "label": [i % 2 for i in range(N)]}
+    whole = datasets.Dataset.from_dict(columns, features=features)
+    return datasets.DatasetDict({"train": whole.select(range(30)), "test": whole.select(range(30, N))})
+
+
+def image_files(folder: Path) -> list[str]:
+    """The images in files."""
+    folder.mkdir()
+    for i in range(N):
+        (folder / f"{i}.png").write_bytes(picture(i))
+    return [str(folder / f"{i}.png") for i in range(N)]
+
+
+@pytest.mark.parametrize("how", ["to_parquet", "save_to_disk", "save_to_disk, from files"])
+def test_what_datasets_writes_has_its_images_and_classes(tmp_path: Path, how: str) -> None:
+    """To the last pixel, and the split `test` is held out."""
+    if how == "save_to_disk, from files":
+        written = data_set(image_files(tmp_path / "files"))
+    else:
+        written = data_set([Image.open(io.BytesIO(picture(i))) for i in range(N)])
+    (tmp_path / "set").mkdir()
+    if how == "to_parquet":
+        for split, held in written.items():
+            held.to_parquet(tmp_path / "set" / f"{split}-00000-of-00001.parquet")
+    else:
+        written.save_to_disk(tmp_path / "set")
+    source = source_from(f"images:{tmp_path / 'set'}")
+    assert (len(source), source.classes) == (N, ("bee", "wasp"))
+    pixels = {Image.open(io.BytesIO(picture(i))).tobytes(): i for i in range(N)}
+    numbers = [pixels[source.whole_image(item).tobytes()] for item in range(N)]
+    assert sorted(numbers) == list(range(N))
+    truth = source.truth(np.arange(N))
+    assert [source.classes[place] for place in truth] == [CLASSES[i % 2] for i in numbers]
+    assert sorted(numbers[item] for item in source.held_out()) == list(range(30, N))
+
+
+def test_parquet_that_datasets_made_from_files_has_no_images(tmp_path: Path) -> None:
+    """`to_parquet` writes only the paths of image files; it is refused in a sentence."""
+    data_set(image_files(tmp_path / "files"))["train"].to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(InputError, match="each row has only the path of an image file, not its bytes"):
+        source_from(f"images:{tmp_path / 't.parquet'}")
+
+
 def test_a_pool_outlives_the_cache(tmp_path: Path) -> None:
     """Deleted, it is filled again when an image is needed."""
     source = ImageTable(write(tmp_path / "t.parquet", table(images(4))))
