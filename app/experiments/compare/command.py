@@ -92,7 +92,7 @@ def compare_until(
     OUTS are folders of finished comparisons. Targets are shares of the accuracy under full supervision, a
     recall, and a number of positives. A race that ends before a target counts as censored.
     """
-    from closecall.app.experiments.compare.until import labels_until
+    from closecall.app.experiments.compare.until.report import labels_until
 
     labels_until(outs, base, label_seconds, json_file)
 

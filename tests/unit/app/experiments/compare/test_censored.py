@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from closecall.app.experiments.compare.censored import median_ratio
+from closecall.app.experiments.compare.until.censored import median_ratio
 
 LIMIT = 100.0
 

@@ -12,7 +12,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.svm import LinearSVC
 
 from closecall.app.cli.main import main
-from closecall.app.experiments.compare.until import performance_profile
+from closecall.app.experiments.compare.until.report import performance_profile
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
 from closecall.core.simulation.race import Course, Race

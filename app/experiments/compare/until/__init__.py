@@ -1,0 +1,1 @@
+"""Labels until a target: ``closecall compare until``."""
