@@ -22,8 +22,8 @@ from closecall.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from closecall.app.projects.descriptions import Description
+    from closecall.app.projects.image_models import ChosenFeatures
     from closecall.app.sessions.registry import OpenProject
-    from closecall.core.pool.build import FeatureType
 
 WATCH_SECONDS = 2
 
@@ -108,14 +108,13 @@ def another(project: OpenProject) -> None:
     time = f", and takes {words.about(seconds)}" if seconds >= 1 else ""
     st.caption(f"It needs {words.bytes_in_words(n_bytes)} of disk space{time}. You can label meanwhile.")
     if st.button("Describe the images", type="primary", width="stretch"):
-        build(project, word, features.provider, features.dtype)
+        build(project, word, features)
 
 
-def build(
-    project: OpenProject, word: str, provider: str | None = None, dtype: FeatureType | None = None
-) -> None:
+def build(project: OpenProject, word: str, features: ChosenFeatures | None = None) -> None:
     """Start to build a description, or continue it."""
     try:
+        provider, dtype = (features.provider, features.dtype) if features else (None, None)
         project.descriptions.build(word, provider, dtype, by=person_at(project))
     except InputError as error:
         show_problem(error)

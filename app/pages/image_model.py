@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import streamlit as st
 
@@ -15,44 +13,15 @@ from closecall.app.projects.image_models import (
     FOLDER,
     TOOLS,
     AboutModel,
+    ChosenFeatures,
     about_model,
     image_models,
     providers,
 )
 from closecall.app.sessions.workspace import Workspace
 from closecall.core.errors import InputError
-from closecall.core.features import EXTRACTORS
-
-if TYPE_CHECKING:
-    from closecall.core.pool.build import FeatureType
 
 GIST = "GIST (layout and texture)"
-
-
-@dataclass(frozen=True)
-class ChosenFeatures:
-    """The features that a person has chosen for images.
-
-    Parameters
-    ----------
-    model : str or None
-        The path of the model, followed by "#" and the name of an output if that is not the preferred one;
-        None for GIST, or if there are no models.
-    provider : str or None
-        The model's execution provider. If there is no choice of providers, this is None, which means the CPU.
-    dtype : {"float32", "float16"} or None
-        The type in which features are stored; None for the default.
-    n_features : int or None
-        Number of features; None if the model can't be used.
-    wait : float
-        Seconds until labeling starts.
-    """
-
-    model: str | None = None
-    provider: str | None = None
-    dtype: FeatureType | None = None
-    n_features: int | None = EXTRACTORS["gist"].n_features
-    wait: float = 0.0
 
 
 def choose_features(workspace: Workspace, *, offers_gist: bool = True) -> ChosenFeatures:
@@ -137,10 +106,3 @@ def show_downloads(folder: Path) -> None:
         for model in DOWNLOADS:
             st.markdown(f"**{model.label}**" + (", also for search by words" if model.reads_texts else ""))
             st.code(model.command(folder), language=None)
-
-
-def disk_space(features: ChosenFeatures, n_items: int) -> int:
-    """Return the size in bytes of a pool of `n_items` images with these features."""
-    from closecall.core.pool.build import dense_bytes
-
-    return dense_bytes(n_items, features.n_features or 0, features.dtype or "float32")

@@ -14,7 +14,7 @@ import streamlit as st
 from closecall.app.display import phrases as words
 from closecall.app.pages.choose_class import NO_CLASS
 from closecall.app.pages.folder_field import choose_folder, counted_images
-from closecall.app.pages.image_model import ChosenFeatures, choose_features, disk_space
+from closecall.app.pages.image_model import choose_features
 from closecall.app.pages.markdown import literal
 from closecall.app.pages.person import IS_NEW, name_at_page, take_name
 from closecall.app.pages.pool_sources import CHOICES, Field, source_word
@@ -23,6 +23,7 @@ from closecall.app.pages.state import AGAIN_SECONDS, state
 from closecall.app.projects.data_folder import former_folder_beside
 from closecall.app.projects.folder_classes import FolderClasses, classes_of_paths, given_source
 from closecall.app.projects.folders import usual_folders
+from closecall.app.projects.image_models import ChosenFeatures
 from closecall.app.projects.positive_class import guess_class, possible_classes
 from closecall.app.projects.roles import SOMEBODY, Person
 from closecall.app.projects.uploaded_folders import MOST_FILES
@@ -254,9 +255,9 @@ def space_needed(features: ChosenFeatures, n_items: int | None, times: int) -> s
     `times` is the enlargement factor.
     """
     if n_items:
-        size = words.bytes_in_words(disk_space(features, times * n_items))
+        size = words.bytes_in_words(features.disk_space(times * n_items))
         return f"The features of {words.counted(times * n_items, 'item')} need {size} of disk space."
-    return f"Features need {words.bytes_in_words(disk_space(features, 1000))} of disk space per 1,000 items."
+    return f"Features need {words.bytes_in_words(features.disk_space(1000))} of disk space per 1,000 items."
 
 
 def path_in(field: Field, workspace: Workspace, person: Person) -> str:

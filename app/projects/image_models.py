@@ -7,8 +7,13 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from closecall.core.errors import InputError
+from closecall.core.features import EXTRACTORS
+
+if TYPE_CHECKING:
+    from closecall.core.pool.build import FeatureType
 
 FOLDER = "models"
 
@@ -97,6 +102,38 @@ class AboutModel:
     def n_features(self) -> int:
         """Number of features of the output in use."""
         return self.outputs[self.output]
+
+
+@dataclass(frozen=True)
+class ChosenFeatures:
+    """The features that a person has chosen for images.
+
+    Parameters
+    ----------
+    model : str or None
+        The path of the model, followed by "#" and the name of an output if that is not the preferred one;
+        None for GIST, or if there are no models.
+    provider : str or None
+        The model's execution provider. If there is no choice of providers, this is None, which means the CPU.
+    dtype : {"float32", "float16"} or None
+        The type in which features are stored; None for the default.
+    n_features : int or None
+        Number of features; None if the model can't be used.
+    wait : float
+        Seconds until labeling starts.
+    """
+
+    model: str | None = None
+    provider: str | None = None
+    dtype: FeatureType | None = None
+    n_features: int | None = EXTRACTORS["gist"].n_features
+    wait: float = 0.0
+
+    def disk_space(self, n_items: int) -> int:
+        """Return the size in bytes of a pool of `n_items` images with these features."""
+        from closecall.core.pool.build import dense_bytes
+
+        return dense_bytes(n_items, self.n_features or 0, self.dtype or "float32")
 
 
 def image_models(projects: Path) -> dict[str, Path]:
