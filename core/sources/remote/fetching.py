@@ -35,7 +35,10 @@ MOST_CACHED = 2 << 30
 """Maximum size of the cache in bytes."""
 PATIENCE, PATIENCE_SHOWN = 60.0, 5.0
 """Seconds for which reading is retried while a pool is built, and while a user waits for an image."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 8.0
+FIRST_PAUSE, FIRST_PAUSE_SHOWN, LONGEST_PAUSE = 0.5, 0.1, 8.0
+"""Seconds before the first retry while a pool is built, the same while a user waits, and the longest pause.
+Each pause is twice as long as the previous one. All are multiplied by a random factor of 0.5 to 1.
+"""
 GIVEN_UP_SECONDS = 30.0
 """Seconds for which reading from a server is not retried after it was found unreachable."""
 MOST_REFUSED = 100
@@ -91,7 +94,7 @@ class Fetcher:
     def _fetched(self, address: Address, inside: Address, stop: threading.Event | None) -> bytes:
         if stop is None:
             self._require_answering(address.place)
-        began, pause = time.monotonic(), FIRST_PAUSE
+        began, pause = time.monotonic(), FIRST_PAUSE_SHOWN if stop is None else FIRST_PAUSE
         until = began + (PATIENCE_SHOWN if stop is None else PATIENCE)
         waiting = stop or threading.Event()
         while not waiting.is_set():
