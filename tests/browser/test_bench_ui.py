@@ -71,6 +71,8 @@ def test_the_map_is_made_and_watched(tmp_path: Path) -> None:
     for frames in row["frames"].values():
         assert frames["frames"] > 10
         assert 0 < frames["median_ms"] <= frames["p95_ms"] <= frames["max_ms"]
+    assert row["frames"]["panning"]["changes"] == 0
+    assert row["frames"]["answering"]["changes"] > 0
     assert not (digits_pool() / "map").exists()
 
 

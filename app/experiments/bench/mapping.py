@@ -92,7 +92,7 @@ class MapMaking(Experiment[Pool]):
 
         ``fit_seconds`` is the time until the sample is laid out, which includes compiling UMAP;
         ``place_seconds`` is the time until all other items are placed. ``frames`` has statistics of the
-        milliseconds between frames, by what was done meanwhile.
+        milliseconds between frames, by what was done meanwhile, and how often the map changed its colours.
 
         Raises
         ------
@@ -135,7 +135,7 @@ class MapMaking(Experiment[Pool]):
             "trustworthiness": float(trusted),
         }
 
-    def _watched(self, pool: Pool, project: Path, positive: str) -> Row:
+    def _watched(self, pool: Pool, project: Path, positive: str) -> dict[str, Row]:
         """Return statistics of the frames of the page Map, by what is done meanwhile."""
         make_project(pool, project, positive, n_labels=N_LABELS, annotator=SOMEBODY, seed=self.seed)
         with chromium() as browser:
@@ -153,7 +153,7 @@ class MapMaking(Experiment[Pool]):
                 }
                 page.close()
                 labeling.close()
-        return {name: {**spread(ms), "frames": len(ms)} for name, ms in frames.items()}
+        return frames
 
     def show(self, rows: Sequence[Row]) -> None:
         """Print the row."""
@@ -170,7 +170,8 @@ class MapMaking(Experiment[Pool]):
         for name, ms in row.get("frames", {}).items():
             click.echo(
                 f"  Frames while {name}: {ms['median_ms']:.1f} ms in the median, {ms['p95_ms']:.1f} ms in 95 "
-                f"of 100, at most {ms['max_ms']:.1f} ms, of {ms['frames']:,}."
+                f"of 100, at most {ms['max_ms']:.1f} ms, of {ms['frames']:,}; the map changed "
+                f"{ms['changes']} times."
             )
 
 
@@ -184,12 +185,18 @@ def _linked(pool: Pool, folder: Path) -> Pool:
     return Pool.open(folder)
 
 
-def _frames(page: Page, act: Callable[[], object]) -> list[float]:
-    """Return the milliseconds between the frames that `page` shows during `act`."""
+def _frames(page: Page, act: Callable[[], object]) -> Row:
+    """Return statistics of the milliseconds between the frames that `page` shows during `act`."""
     page.evaluate("() => { benchFrames.length = 0; }")
+    before = _version(page)
     act()
     frames: list[float] = page.evaluate("benchFrames")
-    return frames
+    return {**spread(frames), "frames": len(frames), "changes": _version(page) - before}
+
+
+def _version(page: Page) -> int:
+    """Return the version of the map in view, which grows with each change of its colours."""
+    return int(page.locator(".map").get_attribute("data-version") or 0)
 
 
 def _zoom(page: Page) -> None:
