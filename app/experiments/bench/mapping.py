@@ -76,6 +76,8 @@ class MapMaking(Experiment[Pool]):
         Seconds that the annotator looks at an image.
     positive : str or None
         The positive class; the pool's first class if None.
+    out : Path or None
+        Folder that keeps the copy of the pool, its map and the project; a temporary folder if None.
     seed : int
         Seed of the map, of the sample and of the labels before.
     """
@@ -85,21 +87,25 @@ class MapMaking(Experiment[Pool]):
     n_answers: int
     pace: float
     positive: str | None
+    out: Path | None
     seed: int
 
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
-        """Yield a single row.
+        """Yield a row about the map, and then three rows about the frames of the page.
 
         ``fit_seconds`` is the time until the sample is laid out, which includes compiling UMAP;
-        ``place_seconds`` is the time until all other items are placed. ``frames`` has statistics of the
-        milliseconds between frames, by what was done meanwhile, and how often the map changed its colours.
+        ``place_seconds`` is the time until all other items are placed. The other rows have statistics of the
+        milliseconds between frames, and how often the map changed its colours, for each way of ``doing``.
 
         Raises
         ------
         InputError
             If no map can be made (`build_map`), if the pool has too few items for so many neighbours, if it
-            lacks the class `positive`, if there is no browser, or if a page does not react.
+            lacks the class `positive`, if the folder `out` exists already, if there is no browser, or if a
+            page does not react.
         """
+        if self.out is not None and self.out.exists():
+            raise InputError(f"--out must be a new folder, but there is {self.out}")
         if 2 * self.neighbours >= min(self.sample, len(pool)):
             raise InputError(
                 f"--neighbours must be less than half of the items compared, "
@@ -107,11 +113,11 @@ class MapMaking(Experiment[Pool]):
             )
         positive = class_asked_for(pool, self.positive) if self.n_answers else ""
         with tempfile.TemporaryDirectory(prefix="closecall-") as temporary:
-            linked = _linked(pool, Path(temporary) / "pool")
-            row = {**about(pool), **self._made(linked)}
+            folder = self.out or Path(temporary)
+            linked = _linked(pool, folder / "pool")
+            yield [{**about(pool), **self._made(linked)}]
             if self.n_answers:
-                row["frames"] = self._watched(linked, Path(temporary) / "map", positive)
-            yield [row]
+                yield self._watched(linked, folder / "map", positive)
 
     def _made(self, pool: Pool) -> Row:
         """Make the map of a pool; return the times and the trustworthiness."""
@@ -135,8 +141,8 @@ class MapMaking(Experiment[Pool]):
             "trustworthiness": float(trusted),
         }
 
-    def _watched(self, pool: Pool, project: Path, positive: str) -> dict[str, Row]:
-        """Return statistics of the frames of the page Map, by what is done meanwhile."""
+    def _watched(self, pool: Pool, project: Path, positive: str) -> list[Row]:
+        """Return statistics of the frames of the page Map, for each way of doing."""
         make_project(pool, project, positive, n_labels=N_LABELS, annotator=SOMEBODY, seed=self.seed)
         with chromium() as browser:
             labeling, page = (browser.new_page(viewport={"width": 1440, "height": 900}) for _ in range(2))
@@ -153,10 +159,18 @@ class MapMaking(Experiment[Pool]):
                 }
                 page.close()
                 labeling.close()
-        return frames
+        return [{"doing": name, **row} for name, row in frames.items()]
 
     def show(self, rows: Sequence[Row]) -> None:
-        """Print the row."""
+        """Print the row about the map, or the rows about frames."""
+        if "doing" in rows[0]:
+            for row in rows:
+                click.echo(
+                    f"  Frames while {row['doing']}: {row['median_ms']:.1f} ms in the median, "
+                    f"{row['p95_ms']:.1f} ms in 95 of 100, at most {row['max_ms']:.1f} ms, of "
+                    f"{row['frames']:,}; the map changed {row['changes']} times."
+                )
+            return
         (row,) = rows
         click.echo(heading(row, f"map with {row['laid_out']:,} items laid out by UMAP."))
         click.echo(
@@ -167,12 +181,6 @@ class MapMaking(Experiment[Pool]):
             f"  Trustworthiness {row['trustworthiness']:.3f}, of {row['compared']:,} items with "
             f"{row['neighbours']} neighbours."
         )
-        for name, ms in row.get("frames", {}).items():
-            click.echo(
-                f"  Frames while {name}: {ms['median_ms']:.1f} ms in the median, {ms['p95_ms']:.1f} ms in 95 "
-                f"of 100, at most {ms['max_ms']:.1f} ms, of {ms['frames']:,}; the map changed "
-                f"{ms['changes']} times."
-            )
 
 
 def _linked(pool: Pool, folder: Path) -> Pool:

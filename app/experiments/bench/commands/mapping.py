@@ -14,6 +14,7 @@ from closecall.app.experiments.bench.commands.options import (
     positive_option,
     seed_option,
 )
+from closecall.app.runtime.interruption import NEEDS_NEW_FOLDER, if_stopped
 
 
 @click.command("map")
@@ -35,8 +36,12 @@ from closecall.app.experiments.bench.commands.options import (
     help="Seconds that the person looks at an image.",
 )
 @positive_option
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), help="Keep the map in this new folder."
+)
 @seed_option("the map, the sample and the labels before")
 @json_option
+@if_stopped(NEEDS_NEW_FOLDER)
 def bench_map(folder: Path, json_file: Path | None, **words: Any) -> None:
     """Make the map of a pool, and watch the page Map in a real browser.
 

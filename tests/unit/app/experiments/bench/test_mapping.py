@@ -11,7 +11,7 @@ from sklearn.manifold import trustworthiness
 
 import closecall.core.map.layout as laying_out
 from closecall.app.cli.main import main
-from closecall.core.map import build_map
+from closecall.core.map import PoolMap, build_map
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
 from tests.fakes import FakeSource
@@ -55,6 +55,10 @@ def test_trustworthiness_is_that_of_the_map(tmp_path, pool):
     assert run(*asked, "--sample", 50).exit_code == 0
     assert {path: path.stat().st_mtime_ns for path in pool.path.rglob("*")} == before
     assert json.loads(file.read_text())[0]["compared"] == 50
+    kept = tmp_path / "kept"
+    assert run(*asked, "--out", kept).exit_code == 0
+    assert np.array_equal(PoolMap.open(Pool.open(kept / "pool")).positions, positions)
+    assert "--out must be a new folder" in run(*asked, "--out", kept).stderr
     assert f"Trustworthiness {row['trustworthiness']:.3f}, of {len(pool)} items" in done.output
 
 
