@@ -11,9 +11,11 @@ from closecall.app.api.compare.lanes import Compared
 from closecall.app.api.compare.race import USUAL_SPEED, LiveRace
 from closecall.app.components import COMPARE, RACE
 from closecall.app.display import phrases as words
+from closecall.app.display.strategy_labels import about, label_of
 from closecall.app.pages.blind import blind
 from closecall.app.pages.chosen import opened, pick_concept, put_into_address
 from closecall.app.pages.fragment import fragment
+from closecall.app.pages.markdown import literal
 from closecall.app.pages.problems import show_problem
 from closecall.app.pages.state import state
 from closecall.core.errors import InputError
@@ -45,6 +47,8 @@ def main() -> None:
         if view == "race":
             pick("First labels", FIRST, "race-first", default=5, width=206)
             pick("Seconds per label", SECONDS, "race-seconds", default=1.5, width=160)
+        elif view == "hyperplane":
+            pick_more(comparison_of(session).compared)
         pick_concept(project, session, archived=view != "blind")
     with st.container(key="compare"):
         if view == "race":
@@ -97,6 +101,23 @@ def pick(label: str, options: dict[Any, str], key: str, *, default: Any, width: 
         label_visibility="collapsed",
         width=width,
     )
+
+
+def pick_more(compared: Compared) -> None:
+    """Show the picker of strategies that are compared only on request, with what it costs to prepare them."""
+    offered = compared.offered
+    if not offered:
+        return
+
+    def picked() -> None:
+        compared.added = tuple(name for name in offered if state[f"compare {name}"])
+
+    with st.popover("More strategies", key="more-strategies", width=304):
+        for name, cost in offered.items():
+            state[f"compare {name}"] = name in compared.added
+            takes = f"Takes {cost} to prepare." if cost else ""
+            st.checkbox(label_of(name), key=f"compare {name}", on_change=picked)
+            st.caption(literal(f"{about(name)} {takes}".strip()))
 
 
 def comparison_of(session: LabelingSession) -> HyperplaneComparison:

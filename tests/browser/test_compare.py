@@ -150,6 +150,16 @@ def test_it_can_be_measured_again(server: Server, labeled: Labeling) -> None:
 
 
 @pytest.mark.thorough
+def test_more_strategies_are_added_on_request(server: Server, labeled: Labeling) -> None:
+    """Below the others, and measured like them."""
+    page = open_compare(server, labeled, "hyperplane")
+    page.get_by_role("button", name="More strategies").click()
+    page.get_by_text("LBH-Hash", exact=True).click()
+    expect(page.locator(".line .who b")).to_have_text([*map(label_of, COMPARED), "LBH-Hash"])
+    expect(line(page, "lbh-hash").locator(".rank b")).to_be_visible(timeout=PATIENCE)
+
+
+@pytest.mark.thorough
 def test_without_a_hyperplane_it_says_what_is_missing(server: Server, context: BrowserContext) -> None:
     """Of a question that nobody has answered yet."""
     with Database.open(server.database) as database:

@@ -233,6 +233,15 @@ def test_the_strategy_can_be_changed_and_the_keys_go_on(server: Server, labeling
 
 
 @pytest.mark.thorough
+def test_the_papers_methods_and_the_weighted_forms_can_be_picked(labeling: Labeling) -> None:
+    """Each by its own name, with a line that says what it selects by."""
+    labeling.page.get_by_role("button", name="Strategy: ").click()
+    for method in ("H-Hash", "EH-Hash", "BH-Hash", "LBH-Hash"):
+        for name in (method, f"{method}, weighted"):
+            expect(labeling.page.get_by_role("radio", name=name, exact=True)).to_be_visible()
+
+
+@pytest.mark.thorough
 def test_a_strategy_may_be_picked_before_its_index_is_there(server: Server, labeling: Labeling) -> None:
     """Until then another stands in and says so; the page goes on without an error when the index is ready."""
     labeling.press("y")

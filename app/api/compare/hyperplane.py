@@ -105,12 +105,17 @@ class HyperplaneComparison:
     Parameters
     ----------
     session : LabelingSession
+
+    Attributes
+    ----------
+    compared : Compared
+        The strategies.
     """
 
     def __init__(self, session: LabelingSession) -> None:
         self._session = session
         self._project = session.project
-        self._compared = Compared(session)
+        self.compared = Compared(session)
         self._lock = threading.RLock()
         self._shown: Measurement | None = None
         self._under_way: Measurement | None = None
@@ -131,7 +136,7 @@ class HyperplaneComparison:
 
     def page(self) -> dict[str, Any]:
         """Return the whole page as JSON, and keep measuring in the background."""
-        failures = self._compared.failures()
+        failures = self.compared.failures()
         with self._lock:
             self._looked = time.monotonic()
             pool = self._project.pool
@@ -139,7 +144,7 @@ class HyperplaneComparison:
                 self._is_stepping = True
                 self._project.background.submit(self._go_on, pool)
             shown, is_stepping = self._shown, self._is_stepping
-        rows = [self._row(word, shown, failures) for word in self._compared.words]
+        rows = [self._row(word, shown, failures) for word in self.compared.words]
         is_coming = is_stepping or (shown is None and self._trouble is None)
         if shown is None or not shown.planes:
             told: dict[str, Any] = {
@@ -169,12 +174,12 @@ class HyperplaneComparison:
         The first measurement starts as soon as the full scan is ready. If the pool grows or more strategies
         become ready later, the next measurement waits until the pool is complete and all indexes are built.
         """
-        ready = self._compared.ready()
+        ready = self.compared.ready()
         if REFERENCE not in ready:
             return False
         if self._is_due or self._under_way is not None or self._shown is None:
             return True
-        is_settled = pool.complete and not self._compared.awaited()
+        is_settled = pool.complete and not self.compared.awaited()
         is_other = self._shown.pool is not pool or bool(ready.keys() - self._shown.answers.keys())
         return is_settled and is_other
 
@@ -212,18 +217,18 @@ class HyperplaneComparison:
             self._labels_seq = self._session.concept.catch_up().seq
         # The first picture loads the source's libraries, which must not happen while times are taken.
         self._picture(int(pool.ids[0]))
-        return Measurement(pool, last_planes(self._session.concept, pool), self._compared.ready())
+        return Measurement(pool, last_planes(self._session.concept, pool), self.compared.ready())
 
     def _row(self, word: str, shown: Measurement | None, failures: dict[str, str]) -> Row:
         name, label = name_of(word), label_of(word)
-        in_use = word == self._compared.used
+        in_use = word == self.compared.used
         answers = shown.answers.get(word) if shown else None
         failure = failures.get(word) or (answers.failure if answers else None)
         if failure:
             return Row(strategy=name, label=label, in_use=in_use, state="failed", message=failure)
         if shown is None or answers is None or not answers.ranks:
-            is_ready = word in self._compared.ready()
-            message = "Not measured yet." if is_ready else self._compared.preparation(word)
+            is_ready = word in self.compared.ready()
+            message = "Not measured yet." if is_ready else self.compared.preparation(word)
             return Row(strategy=name, label=label, in_use=in_use, state="coming", message=message)
         item = answers.items[0]
         return Row(

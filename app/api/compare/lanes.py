@@ -32,8 +32,11 @@ Users' own strategies follow, and then the strategy in use if it is not yet list
 DENSE = "eh-hash"
 """A strategy whose index takes minutes to build on a large pool.
 
-It is compared only if it is in use or the pool is small.
+It is compared only if it is in use, added or the pool is small.
 """
+
+ON_REQUEST = (DENSE, "lbh-hash", "lbh-hash-weighted")
+"""Strategies that can be added to the comparison if it doesn't have them anyway."""
 
 MOST_PRODUCTS = 10**10
 """A pool is small if items × features² is at most this number.
@@ -58,11 +61,17 @@ class Compared:
     Parameters
     ----------
     session : LabelingSession
+
+    Attributes
+    ----------
+    added : tuple of str
+        Strategies of `offered` that are compared, too.
     """
 
     def __init__(self, session: LabelingSession) -> None:
         self._session = session
         self._indexes = session.project.indexes
+        self.added: tuple[str, ...] = ()
 
     @property
     def used(self) -> str:
@@ -73,8 +82,18 @@ class Compared:
     def words(self) -> list[str]:
         """The strategies as written on the command line, including any parameters."""
         own = [name for name in strategy_names() if name not in LABELS]
-        words = [self.used if name == name_of(self.used) else name for name in (*self._usual(), *own)]
+        names = (*self._usual(), *own, *self.added)
+        words = [self.used if name == name_of(self.used) else name for name in names]
         return words if self.used in words else [*words, self.used]
+
+    @property
+    def offered(self) -> dict[str, str]:
+        """The strategies that can be added, and what it costs to prepare them; "" if it takes seconds."""
+        pool = self._session.project.pool
+        had = (*self._usual(), name_of(self.used))
+        names = [] if pool is None else [name for name in covering(ON_REQUEST, pool) if name not in had]
+        costs = self._indexes.costs(names)
+        return {name: costs.get(name, "") for name in names}
 
     def _usual(self) -> tuple[str, ...]:
         pool = self._session.project.pool

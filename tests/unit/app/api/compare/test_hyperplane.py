@@ -78,6 +78,29 @@ def test_the_rows_say_what_sorting_all_items_gives(session, compared):
     assert "12 labels" in page["about"]
 
 
+@pytest.mark.thorough
+def test_strategies_are_added_on_request_with_what_they_cost(session, compared, monkeypatch):
+    """Their rows come last, as soon as they are asked for; what takes seconds has no cost."""
+    monkeypatch.setattr(lanes, "MOST_PRODUCTS", 0)
+    monkeypatch.setattr("closecall.app.indexes.strategies.LONG_SECONDS", 1e-9)
+    label(session, 12)
+    comparison = HyperplaneComparison(session)
+    offered = comparison.compared.offered
+    assert list(offered) == ["eh-hash", "lbh-hash", "lbh-hash-weighted"]
+    assert offered["eh-hash"].startswith("about ")
+    assert offered["lbh-hash"] == ""
+    before = [row["strategy"] for row in settled(comparison)["rows"]]
+    comparison.compared.added = ("lbh-hash",)
+    page = settled(comparison)
+    assert [row["strategy"] for row in page["rows"]] == [*before, "lbh-hash"]
+    assert page["rows"][-1]["state"] == "shown"
+    comparison.compared.added = ()
+    assert [row["strategy"] for row in settled(comparison)["rows"]] == before
+    session.set_strategy("lbh-hash")
+    assert "lbh-hash" not in comparison.compared.offered
+    assert settled(comparison)["rows"][-1]["in_use"]
+
+
 @pytest.fixture
 def ms_per_item(monkeypatch):
     """A clock for each thread that advances only while rows of a pool are scored, by a fixed time per row."""
