@@ -152,7 +152,8 @@ def map_pool(pool: Path, quiet: bool) -> None:
     "degrees",
     type=click.FloatRange(0, 180),
     metavar="DEGREES",
-    help="Largest angle between an item and the first of its group.  [default: the angle of the last run; "
+    help="Largest angle between an item and the first of its group; with --bursts, twice the largest angle "
+    "between successive photographs.  [default: the angle of the last run; "
     "in the first, a share of the usual angle between two items]",
 )
 @click.option(

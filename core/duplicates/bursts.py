@@ -2,11 +2,12 @@
 
 The photographs of a folder are ordered by capture time, if it is known for all of them. Otherwise they are
 ordered by name, with numbers in names in numerical order. The first photograph of a burst is its leader. A
-photograph joins the burst of its predecessor on two conditions: it was taken at most `gap` seconds after the
-predecessor, and its angle to the leader is at most `angle`. Otherwise it begins a new burst. A burst
-therefore ends when the scene has changed since its beginning, however slowly.
+photograph joins the burst of its predecessor on three conditions: it was taken at most `gap` seconds after
+the predecessor, its angle to the predecessor is at most `STEP` times `angle`, and its angle to the leader is
+at most `angle`. Otherwise it begins a new burst. A burst therefore ends when the scene changes at once, and
+also when it has changed since the beginning of the burst, however slowly.
 
-Each photograph is compared with only one other photograph. Therefore, a larger angle is safe here than in a
+Each photograph is compared with only two other photographs. Therefore, a larger angle is safe here than in a
 search among all pairs of a pool.
 """
 
@@ -23,6 +24,13 @@ from closecall.core.duplicates.groups import Groups
 from closecall.core.duplicates.kernels import follow
 from closecall.core.duplicates.leaders import angles_of
 from closecall.core.errors import InputError
+
+STEP = 0.5
+"""Largest angle between successive photographs of a burst, divided by `angle`.
+
+The angle to the leader must be large, or slow changes are cut into many bursts. Measured on objects that turn
+before a camera (docs/benchmarks-checks.md), such an angle alone would join different objects.
+"""
 
 _ROWS_AT_ONCE = 4096
 _NUMBER = re.compile(r"(\d+)")
@@ -44,7 +52,8 @@ def find_bursts(
     times : array of shape (N,), float64
         Capture time of each photograph, in seconds; NaN if unknown.
     angle : float
-        Largest angle between a photograph and the leader of its burst, in radians.
+        Largest angle between a photograph and the leader of its burst, in radians; `STEP` times this angle
+        between a photograph and its predecessor.
     gap : float
         Longest time between consecutive photographs of a burst, in seconds. It is ignored in folders that are
         ordered by name.
@@ -65,11 +74,12 @@ def find_bursts(
         raise InputError("bursts are found among photographs, but these items are texts or sets of features")
     order, breaks = in_sequence(names, times, gap)
     leaders, squares = np.arange(len(order)), np.zeros(len(order))
-    current, first = np.zeros(1, dtype=np.int64), np.zeros(pool.n_features)
+    current, first, before = np.zeros(1, dtype=np.int64), np.zeros(pool.n_features), np.zeros(pool.n_features)
+    square, step = ((2 * np.sin(part * angle / 2)) ** 2 for part in (1, STEP))
     for start in range(0, len(order), _ROWS_AT_ONCE):
         here = slice(start, start + _ROWS_AT_ONCE)
         X = pool.rows(order[here])
-        follow(X, order[here], breaks[here], (2 * np.sin(angle / 2)) ** 2, current, first, leaders, squares)
+        follow(X, order[here], breaks[here], square, step, current, first, before, leaders, squares)
     return Groups(leaders, angles_of(squares))
 
 

@@ -10,7 +10,7 @@ from closecall.core.duplicates.files import Kind
 from closecall.core.selection.diversity import typical_angle
 from closecall.core.selection.reader import PoolRows
 
-SHARES: dict[Kind, float] = {"near": 0.1, "bursts": 0.2}
+SHARES: dict[Kind, float] = {"near": 0.1, "bursts": 0.4}
 """Largest angle between an item and its leader, divided by the median angle between two items of the pool."""
 
 

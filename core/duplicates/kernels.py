@@ -157,8 +157,10 @@ def follow(
     rows: Numbers,
     breaks: NDArray[np.bool_],
     square: float,
+    step: float,
     current: Numbers,
     first: NDArray[np.float64],
+    before: NDArray[np.float64],
     leaders: Numbers,
     squares: NDArray[np.float64],
 ) -> None:
@@ -173,18 +175,25 @@ def follow(
     breaks : array of shape (n,), bool
         Whether a row becomes a leader whatever its distance.
     square : float
-        Largest squared distance at which a row is assigned to the latest leader.
+        Largest squared distance from the latest leader at which a row is assigned to it.
+    step : float
+        Largest squared distance from the preceding row at which a row is assigned to the latest leader.
     current, first : array of shape (1,), int64, and of shape (n_features,), float64
         Row number and features of the latest leader. Updated in place.
+    before : array of shape (n_features,), float64
+        Features of the preceding row. Updated in place.
     leaders, squares : array of shape (N,)
         Output at the indices in `rows`: row number of the leader, and squared distance from it.
     """
     for i in range(rows.shape[0]):
-        total = 0.0
+        total, since = 0.0, 0.0
         for j in range(X.shape[1]):
             difference = X[i, j] - first[j]
             total += difference * difference
-        if breaks[i] or total > square:
+            difference = X[i, j] - before[j]
+            since += difference * difference
+            before[j] = X[i, j]
+        if breaks[i] or total > square or since > step:
             current[0], total = rows[i], 0.0
             for j in range(X.shape[1]):
                 first[j] = X[i, j]

@@ -12,6 +12,9 @@ recall and precision are reported on the other half. The smallest angle with a r
 a precision of at least `PRECISION` is chosen. If no angle has both, the angle with the largest recall among
 the angles with at least this precision is chosen. If no angle has this precision, the angle with the largest
 F1 score is chosen.
+
+Instead of pairs within an angle, pairs of frames in one group can be rated (`group_rates`). Groups are larger
+than a few frames, so a pair in one group is correct if both frames are of one turn.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from closecall.core.duplicates.bursts import in_sequence
+from closecall.core.duplicates.groups import Groups
 from closecall.core.errors import InputError
 from closecall.core.features import of_image
 from closecall.core.sources import Source
@@ -73,37 +77,41 @@ class Pairs:
 
 
 class Rates(NamedTuple):
-    """Recall and precision of the rule that pairs within an angle are near-duplicates.
+    """Recall and precision of a rule that finds pairs, such as the pairs within an angle.
 
     Parameters
     ----------
     n_near : int
         Number of pairs that are near-duplicates.
     n_found : int
-        Number of pairs within the angle.
+        Number of pairs found.
     n_right : int
-        Number of pairs within the angle that are near-duplicates.
+        Number of near-duplicates among the pairs found.
+    n_correct : int
+        Number of pairs found that count as correct. This is `n_right`, except in `group_rates`.
     """
 
     n_near: int
     n_found: int
     n_right: int
+    n_correct: int
 
     @property
     def recall(self) -> float:
-        """Share of the near-duplicates that are within the angle; NaN if there are no near-duplicates."""
+        """Share of the near-duplicates that are found; NaN if there are no near-duplicates."""
         return self.n_right / self.n_near if self.n_near else float("nan")
 
     @property
     def precision(self) -> float:
-        """Share of near-duplicates among the pairs within the angle; NaN if no pair is within the angle."""
-        return self.n_right / self.n_found if self.n_found else float("nan")
+        """Share of correct pairs among the pairs found; NaN if no pair is found."""
+        return self.n_correct / self.n_found if self.n_found else float("nan")
 
 
 def rates(pairs: Pairs, angle: float) -> Rates:
     """Compute recall and precision of the rule that pairs within `angle` radians are near-duplicates."""
     found = pairs.angles <= angle
-    return Rates(int(pairs.near.sum()), int(found.sum()), int((found & pairs.near).sum()))
+    n_right = int((found & pairs.near).sum())
+    return Rates(int(pairs.near.sum()), int(found.sum()), n_right, n_right)
 
 
 def choose_angle(pairs: Pairs) -> float:
@@ -121,13 +129,24 @@ def choose_angle(pairs: Pairs) -> float:
     angles, right = pairs.angles[order], np.cumsum(pairs.near[order])
     whole = np.append(np.diff(angles) > 0, True)  # the last of all pairs with the same angle
     angles, right, found = angles[whole], right[whole], np.arange(1, len(order) + 1)[whole]
-    precise = (right >= PRECISION * found) & (right > 0)
-    enough = precise & (right >= RECALL * n_near)
+    return best_angle(angles, right / n_near, right / found)
+
+
+def best_angle(angles: Floats64, recall: Floats64, precision: Floats64) -> float:
+    """Choose one of the `angles`, ascending, by the rule in the docstring of this module.
+
+    `recall` and `precision`, of the same shape, have the rates at each angle. Precision is NaN at an angle
+    at which no pair is found.
+    """
+    precise = precision >= PRECISION
+    enough = precise & (recall >= RECALL)
     if enough.any():
         return float(angles[np.argmax(enough)])
     if precise.any():
-        return float(angles[np.argmax(np.where(precise, right, -1))])
-    return float(angles[np.argmax(2 * right / (found + n_near))])
+        return float(angles[np.argmax(np.where(precise, recall, -1))])
+    both = precision + recall
+    f1 = np.divide(2 * precision * recall, both, out=np.zeros_like(both), where=both > 0)
+    return float(angles[np.argmax(f1)])
 
 
 class Frames(NamedTuple):
@@ -248,6 +267,17 @@ def frame_pairs(X: NDArray[np.floating], names: Sequence[str], frames: Frames, k
     places[order], folders[order] = np.arange(len(names)), np.cumsum(breaks)
     following = same_pairs(folders, upper) & (np.abs(places[:, None] - places)[upper] <= k)
     return FramePairs(Pairs(angles_between(X, X)[upper], near), same, following)
+
+
+def group_rates(pairs: FramePairs, groups: Groups) -> Rates:
+    """Compute recall and precision of the rule that two frames in one group are near-duplicates.
+
+    A pair in one group is correct if both frames have the same kind and axis.
+    """
+    together = same_pairs(groups.leaders, np.triu_indices(len(groups), 1))
+    near = pairs.pairs.near
+    n_right, n_correct = int((together & near).sum()), int((together & pairs.same_turn).sum())
+    return Rates(int(near.sum()), int(together.sum()), n_right, n_correct)
 
 
 def same_pairs(

@@ -13,23 +13,31 @@ from numpy.typing import NDArray
 from closecall.app.experiments.bench.experiment import Experiment, Row, about
 from closecall.app.experiments.bench.report import heading, show_table
 from closecall.core.duplicates import Groups, WithHeldOut, default_angle, find_bursts, near_duplicates
+from closecall.core.duplicates.files import Kind
 from closecall.core.experiment.duplicates import (
     COPIES,
     FRAME,
     FramePairs,
     Frames,
     Pairs,
+    Rates,
+    best_angle,
     choose_angle,
     copies,
     copy_pairs,
     frame_pairs,
+    group_rates,
     halves,
     rates,
-    same_pairs,
 )
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import ArrayPool
 from closecall.core.selection.diversity import typical_angle
+
+GROUPS: tuple[tuple[Kind, str], ...] = (("near", "in one group"), ("bursts", "in one burst"))
+
+SHARES = np.arange(1, 41) / 40
+"""Angles among which the angle for groups is chosen, divided by the median angle between two items."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +81,12 @@ class OfFrames(Duplicates):
     """
 
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
-        """Yield three rows about pairs within an angle, then two rows about pairs in the same group.
+        """Yield three rows about pairs within an angle, then four rows about pairs in the same group.
 
         The first row is about all pairs of frames, the second about the pairs that `FramePairs.clear` marks,
-        and the third about the pairs that `FramePairs.following` marks. The fourth row is about groups of
-        near-duplicates, and the fifth about bursts.
+        and the third about the pairs that `FramePairs.following` marks. The next two rows are about groups of
+        near-duplicates, with the angle that is best for groups and with the default angle. The last two rows
+        are about bursts.
 
         Raises
         ------
@@ -101,26 +110,31 @@ class OfFrames(Duplicates):
 
         def row(what: str, trained: Pairs, tested: Pairs) -> Row:
             angle = choose_angle(trained)
-            return _row(pool, what, angle, tested, int(test.pairs.near.sum())) | about_all
+            found = rates(tested, angle)._replace(n_near=int(test.pairs.near.sum()))
+            return _row(pool, what, angle, found) | about_all
 
         yield [row("all", train.pairs, test.pairs)]
-        clear = row("frames of other turns", train.pairs.where(train.clear), test.pairs.where(test.clear))
-        yield [clear]
+        yield [row("frames of other turns", train.pairs.where(train.clear), test.pairs.where(test.clear))]
         yield [row("in order", train.pairs.where(train.following), test.pairs.where(test.following))]
-        angle = np.radians(clear["degrees"])
-        part, some = ArrayPool(X[others]), [names[place] for place in others]
-        for what, groups in (
-            ("near-duplicates' groups", near_duplicates(part, angle)),
-            ("bursts", find_bursts(part, some, np.full(len(some), np.nan), angle=angle, gap=0)),
-        ):
-            yield [_group_row(pool, what, angle, test, groups) | about_all]
+        parts = [(ArrayPool(X[half]), [names[place] for place in half]) for half in (chosen, others)]
+        angles = typical_angle(pool) * SHARES
+        for kind, what in GROUPS:
+            each = [group_rates(train, _grouped(*parts[0], kind, angle)) for angle in angles]
+            best = best_angle(
+                angles, np.array([one.recall for one in each]), np.array([one.precision for one in each])
+            )
+            for angle, which in ((best, what), (default_angle(pool, kind), f"{what}, default")):
+                found = group_rates(test, _grouped(*parts[1], kind, angle))
+                yield [_row(pool, which, angle, found) | about_all]
 
 
 class OfCopies(Duplicates):
     """A measurement on altered copies of photographs, for several ways of altering them."""
 
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
-        """Yield a row for each way of altering photographs, then a row for all ways together.
+        """Yield a row for each way of altering photographs, then two rows for all ways together.
+
+        The last row has the default angle.
 
         Raises
         ------
@@ -147,7 +161,9 @@ class OfCopies(Duplicates):
             "kinds": len(np.unique(kinds[others])),
         }
         for way, pairs in {**test, "all": _all(test)}.items():
-            yield [_row(pool, way, angle, pairs) | about_all]
+            yield [_row(pool, way, angle, rates(pairs, angle)) | about_all]
+        angle = default_angle(pool, "near")
+        yield [_row(pool, "all, default", angle, rates(_all(test), angle)) | about_all]
 
 
 class Speed(Duplicates):
@@ -184,14 +200,14 @@ def _pairs(
     return frame_pairs(X[places], [names[place] for place in places], frames.take(places), k)
 
 
-def _row(pool: Pool, what: str, angle: float, pairs: Pairs, n_near: int | None = None) -> Row:
-    """Return recall and precision if all pairs within an angle are taken for near-duplicates.
+def _grouped(rows: ArrayPool, names: list[str], kind: Kind, angle: float) -> Groups:
+    if kind == "near":
+        return near_duplicates(rows, angle)
+    return find_bursts(rows, names, np.full(len(names), np.nan), angle=angle, gap=0)
 
-    `n_near` is the number of near-duplicate pairs; it is needed if some of these pairs are not in `pairs`.
-    """
-    found = rates(pairs, angle)
-    if n_near is not None:
-        found = found._replace(n_near=n_near)
+
+def _row(pool: Pool, what: str, angle: float, found: Rates) -> Row:
+    """Return the rates of a rule with this angle."""
     return {
         "what": what,
         "degrees": float(np.degrees(angle)),
@@ -199,26 +215,6 @@ def _row(pool: Pool, what: str, angle: float, pairs: Pairs, n_near: int | None =
         **found._asdict(),
         "recall": found.recall,
         "precision": found.precision,
-    }
-
-
-def _group_row(pool: Pool, what: str, angle: float, pairs: FramePairs, groups: Groups) -> Row:
-    """Return recall and precision if all pairs within a group are taken for near-duplicates.
-
-    Recall is the share of near-duplicate pairs that are in one group. Precision is the share of pairs in one
-    group whose frames show the same kind of object turning around the same axis.
-    """
-    together = same_pairs(groups.leaders, np.triu_indices(len(groups), 1))
-    n_near, n_found = int(pairs.pairs.near.sum()), int(together.sum())
-    return {
-        "what": what,
-        "degrees": float(np.degrees(angle)),
-        "share": angle / typical_angle(pool),
-        "n_near": n_near,
-        "n_found": n_found,
-        "n_right": int((together & pairs.pairs.near).sum()),
-        "recall": int((together & pairs.pairs.near).sum()) / max(1, n_near),
-        "precision": int((together & pairs.same_turn).sum()) / max(1, n_found),
     }
 
 

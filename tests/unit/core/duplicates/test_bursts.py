@@ -30,9 +30,15 @@ def test_a_burst_ends_when_the_scene_has_changed():
     assert found(turned(0, 4, 90, 0, 4, 8), names) == [0, 0, 2, 3, 3, 3]
 
 
+def test_a_burst_ends_when_the_scene_changes_at_once():
+    """If successive photographs differ by more than half of the angle, even if both are like the first."""
+    names = [f"{i}.jpg" for i in range(5)]
+    assert found(turned(0, 4, -2, 2, 6), names) == [0, 0, 2, 2, 2]
+
+
 def test_names_are_in_numerical_order():
     """10 comes after 9, whatever the order of the pool."""
-    assert found(turned(0, 30, 9, 29), ["9.jpg", "11.jpg", "10.jpg", "100.jpg"]) == [0, 1, 0, 1]
+    assert found(turned(0, 30, 4, 29), ["9.jpg", "11.jpg", "10.jpg", "100.jpg"]) == [0, 1, 0, 1]
 
 
 def test_folders_have_their_own_bursts():
@@ -57,11 +63,14 @@ def test_long_sequences_are_followed_across_blocks(monkeypatch):
     """The definition, step by step."""
     rng = np.random.default_rng(0)
     monkeypatch.setattr("closecall.core.duplicates.bursts._ROWS_AT_ONCE", 7)
-    pool = turned(*np.cumsum(rng.random(500) * 4))
+    pool = turned(*np.cumsum(rng.random(500) * 6))
     X = pool.rows(np.arange(500)).astype(np.float64)
     expected, leader = [], 0
     for row in range(500):
-        if ((X[row] - X[leader]) ** 2).sum() > (2 * np.sin(np.radians(5))) ** 2:
+        to_leader, to_predecessor = (
+            2 * np.arcsin(np.linalg.norm(X[row] - X[one]) / 2) for one in (leader, max(row - 1, 0))
+        )
+        if to_leader > np.radians(10) or to_predecessor > np.radians(5):
             leader = row
         expected.append(leader)
     names = [str(i) for i in range(500)]

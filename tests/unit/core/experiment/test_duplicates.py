@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from closecall.core.duplicates import Groups
 from closecall.core.errors import InputError
 from closecall.core.experiment.duplicates import (
     COPIES,
@@ -14,6 +15,7 @@ from closecall.core.experiment.duplicates import (
     copies,
     copy_pairs,
     frame_pairs,
+    group_rates,
     halves,
     rates,
 )
@@ -92,6 +94,15 @@ def test_pairs_of_frames():
     assert upper[pairs.same_turn].tolist() == [[0, 1], [0, 2], [1, 2]]
     assert upper[pairs.following].tolist() == [[0, 1], [1, 2], [2, 3]]
     assert np.allclose(pairs.pairs.angles, np.pi / 2)
+
+
+def test_rates_of_groups_count_pairs_in_one_group():
+    """Near pairs count for recall; for precision, two frames of one turn are right, however far apart."""
+    names = ["k/r0_1.jpg", "k/r0_2.jpg", "k/r0_9.jpg", "k/r0_10.jpg", "k/r1_1.jpg", "m/r0_1.jpg"]
+    pairs = frame_pairs(np.eye(6, dtype=np.float32), names, Frames.of(names), 1)
+    found = group_rates(pairs, Groups(np.array([0, 0, 0, 3, 4, 4]), np.zeros(6, dtype=np.float32)))
+    assert found == (2, 4, 1, 3)
+    assert (found.recall, found.precision) == (1 / 2, 3 / 4)
 
 
 def test_every_other_kind_is_chosen():
