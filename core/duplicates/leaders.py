@@ -43,7 +43,7 @@ RowNumbers = NDArray[np.int64]
 Floats64 = NDArray[np.float64]
 Progress = Callable[[int, int], None]
 
-_FIRST_BATCH, _BATCH = 64, 2048
+_FIRST_BATCH, _BATCH = 64, 1024
 """Number of rows in the first batch, and the limit up to which the size of batches doubles. The first batch
 is small, because all its pairs are compared if its rows are alike.
 """
@@ -137,10 +137,11 @@ class _Search:
 
         A row that becomes a leader is its own leader.
         """
-        parts = np.array_split(rows, os.cpu_count() or 1)
-        found = list(threads.map(self._nearest_leaders, parts))
-        leaders = np.concatenate([part for part, _ in found])
-        squares = np.concatenate([part for _, part in found])
+        order = np.argsort(self._tree.slots[rows])  # rows near each other meet the same boxes
+        found = list(threads.map(self._nearest_leaders, np.array_split(rows[order], os.cpu_count() or 1)))
+        leaders, squares = np.empty(len(rows), dtype=np.int64), np.empty(len(rows))
+        leaders[order] = np.concatenate([part for part, _ in found])
+        squares[order] = np.concatenate([part for _, part in found])
         pairs = self._near_each_other(rows, leaders < 0)
         apart = squared_distances(self._pool, rows[pairs[:, 0]], rows[pairs[:, 1]])
         near = apart <= self._square
