@@ -112,7 +112,7 @@ def pick_more(compared: Compared) -> None:
     def picked() -> None:
         compared.added = tuple(name for name in offered if state[f"compare {name}"])
 
-    with st.popover("More strategies", key="more-strategies", width=304):
+    with st.popover("More strategies", key="more-strategies"):
         for name, cost in offered.items():
             state[f"compare {name}"] = name in compared.added
             takes = f"Takes {cost} to prepare." if cost else ""
