@@ -5,8 +5,8 @@ of these methods. A sceptic adds a claim: that hashing beats a random subsample 
 
 A claim consists of statements. Each statement says that a measured number is above a threshold. A statement
 holds if the whole 95 % interval of the number is above the threshold. It does not hold if the whole interval
-is below, and it is undecided otherwise. A claim holds if all its statements hold. It does not hold if one of
-them does not hold, and it is undecided otherwise. Intervals need at least three classes, or three runs if
+is below, and it is open otherwise. A claim holds if all its statements hold. It does not hold if one of
+them does not hold, and it is open otherwise. Intervals need at least three classes, or three runs if
 there is only one class. Without intervals, there is too little data for a verdict.
 
 References
@@ -66,7 +66,7 @@ class Verdict(Enum):
 
     HOLDS = "holds"
     DOES_NOT = "does not hold"
-    OPEN = "undecided"
+    OPEN = "open"
     TOO_FEW = "too few to judge"
 
 

@@ -195,7 +195,7 @@ def _about_claims(measures: Measures, found: Sequence[Claim]) -> str:
     if _n_means(measures) >= LEAST:
         sentences.append(
             f"A statement holds if its whole {percent('95')} interval supports it, does not hold if the "
-            "whole interval contradicts it, and is undecided otherwise. A claim holds if all its "
+            "whole interval contradicts it, and is open otherwise. A claim holds if all its "
             "statements do."
         )
     return " ".join(sentences)

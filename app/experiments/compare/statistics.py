@@ -40,6 +40,11 @@ class Interval:
     low: float | None
     high: float | None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the sign of the mean is open: the interval contains zero, or there is none."""
+        return self.low is None or self.high is None or self.low <= 0 <= self.high
+
     def scaled(self, factor: float) -> Interval:
         """Return the interval multiplied by a positive number."""
         low = None if self.low is None else factor * self.low

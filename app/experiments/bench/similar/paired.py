@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from closecall.app.experiments.bench.report import show_table, spread, write_csv
 from closecall.app.experiments.compare.drawing import Stroke
-from closecall.app.experiments.compare.similar.differences import is_open
 from closecall.app.experiments.compare.statistics import Interval, interval
 
 Floats = NDArray[np.float64]
@@ -111,7 +110,7 @@ def gain_in_words(gain: Interval) -> str:
     told = f"{points.mean:+.1f}"
     if points.low is not None:
         told += f" ({points.low:+.1f} to {points.high:+.1f})"
-    return f"{told} open" if is_open(gain) else told
+    return f"{told} open" if gain.is_open else told
 
 
 def show_panels(panels: Sequence[Panel]) -> None:
@@ -147,5 +146,5 @@ def write_points(panels: Sequence[Panel], path: Path) -> None:
             about = panel.figure, panel.title, line.name, panel.baseline, len(line.values)
             for x, mean, gain in zip(panel.x, line.means, gains, strict=True):
                 ends = mean.mean, mean.low, mean.high, gain.mean, gain.low, gain.high
-                lines.append([*about, x, *ends, is_open(gain) if compared else None])
+                lines.append([*about, x, *ends, gain.is_open if compared else None])
     write_csv(path, COLUMNS, lines)

@@ -13,7 +13,6 @@ from closecall.app.display.strategy_labels import FAMILY_LABELS
 from closecall.app.experiments.compare.claims import figure, percent, points
 from closecall.app.experiments.compare.page import REPORT, drawing, write_page
 from closecall.app.experiments.compare.results import machine, versions
-from closecall.app.experiments.compare.similar.differences import BASELINE, is_open
 from closecall.app.experiments.compare.similar.looks import look_of, outline
 from closecall.app.experiments.compare.similar.names import STRUCTURES, lane_label, lessons, yardstick_label
 from closecall.app.experiments.compare.similar.plan import MOST_SEARCHED, MOST_TIMED
@@ -21,10 +20,16 @@ from closecall.app.experiments.compare.similar.results import Floats, Lane, Simi
 from closecall.app.experiments.compare.statistics import LEAST, Interval, interval
 from closecall.core.experiment.families import FITTED_TO, Lesson, lesson_of
 from closecall.core.experiment.similarity import TIMED_ROWS, WANTED
-from closecall.core.hashing import MetricLSH
+from closecall.core.hashing import MetricLSH, RandomHyperplaneLSH
 
 Cell = tuple[str, tuple[str, ...]]
 """Text of a table's cell: the number, and the small figures below it."""
+
+BASELINE = RandomHyperplaneLSH.name
+"""The family that all others are compared with; it was fixed before anything was measured.
+
+In a draw, all families have the same queries, sample and labels, so differences are paired by draw.
+"""
 
 GOOD = 0.8
 """Recall@10 that counts as good.
@@ -337,7 +342,7 @@ def _percent(results: SimilarityResults, lane: Lane, measure: str, bits: int, k:
     if base is not None and base != lane:
         gain = results.gain(lane, base, measure, bits=bits, retrieved=k)
         if gain is not None:
-            small.append(f"{points(gain.scaled(100))}{', open' if is_open(gain) else ''}")
+            small.append(f"{points(gain.scaled(100))}{', open' if gain.is_open else ''}")
     return f"{mean.mean:.1f}", tuple(small)
 
 

@@ -13,7 +13,6 @@ from scipy import stats
 
 from closecall.app.cli.main import main
 from closecall.app.experiments.compare.claims import signed
-from closecall.app.experiments.compare.similar.differences import is_open
 from closecall.app.experiments.compare.similar.plan import SimilarityPlan
 from closecall.app.experiments.compare.similar.report import best_of, headline, rivals_of
 from closecall.app.experiments.compare.similar.results import (
@@ -157,7 +156,7 @@ def test_differences_to_lsh_are_paired_by_draw():
     gain = measured.gain(Lane("spectral", ""), Lane("lsh", ""), "nearest", bits=16, retrieved=5)
     assert (gain.low, gain.high) == pytest.approx(student([0.05, 0.04, 0.06]))
     assert gain.mean == pytest.approx(0.05)
-    assert not is_open(gain)
+    assert not gain.is_open
     apart = drawn(lsh=lsh, spectral={7: 0.9})
     assert apart.gain(Lane("spectral", ""), Lane("lsh", ""), "nearest", bits=16, retrieved=5) is None
 

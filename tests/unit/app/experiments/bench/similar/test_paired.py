@@ -14,7 +14,6 @@ from closecall.app.experiments.bench.similar.paired import (
     Panel,
     gain_in_words,
     intervals,
-    is_open,
     show_panels,
     write_points,
 )
@@ -34,7 +33,7 @@ def test_intervals_of_paired_differences_are_students():
     assert gain.mean == pytest.approx(0.11)
     assert (gain.low, gain.high) == (pytest.approx(0.11 - half), pytest.approx(0.11 + half))
     assert none.mean == pytest.approx(0.0)
-    assert [is_open(gain), is_open(none)] == [False, True]
+    assert [gain.is_open, none.is_open] == [False, True]
     apart = intervals(OTHER.values)[0]
     assert apart.high - apart.low > 3 * (gain.high - gain.low)  # the draws differ in more than the lines
 
