@@ -148,7 +148,8 @@ class MapMaking(Experiment[Pool]):
             labeling, page = (browser.new_page(viewport={"width": 1440, "height": 900}) for _ in range(2))
             annotator = Annotator(labeling, "paced", truth_of(pool, positive), self.pace)
             with served(project) as url, patience("map", page, project / "page.png"):
-                annotator.open(url)
+                with patience("label", labeling, project / "page.png"):
+                    annotator.open(url)
                 page.goto(f"{url}/map")
                 page.locator(".map[data-hyperplane=true][data-settled=true]").wait_for(timeout=PATIENCE_MS)
                 page.evaluate(RECORD_FRAMES)
