@@ -51,7 +51,7 @@ def wait_for_its_group(labeling: Labeling, size: int) -> None:
     """Until the others of the burst are in view, or eleven of them and the number of the rest."""
     others, shown = labeling.page.locator(".alike .members"), min(size, STRIP)
     expect(others.locator("img")).to_have_count(shown - 1, timeout=30_000)
-    expect(others).to_have_text(f"+ {size - shown} more" if size > shown else "")
+    expect(others).to_have_text(f"+ {size - shown}" if size > shown else "")
     all_or_these = "all" if size > shown else "these"
     expect(labeling.page.locator(".alike .all")).to_contain_text(f"Answer {all_or_these} {size}")
 

@@ -36,7 +36,7 @@ export class Group {
     if (written === this.#written) return;
     this.#written = written;
     this.#members = all;
-    const rest = more.length ? [element("span", { className: "more" }, `+ ${whole(more.length)} more`)] : [];
+    const rest = more.length ? [element("span", { className: "more" }, `+ ${whole(more.length)}`)] : [];
     this.#pictures.replaceChildren(...members.map(({ src }) => element("img", { src, alt: "" })), ...rest);
     say(part(this.#all, "span"), `Answer ${more.length ? "all" : "these"} ${whole(all.length + 1)}`);
     this.#all.hidden = !all.length;

@@ -15,6 +15,7 @@ from closecall.app.engine.leases import LEASE_SECONDS, Leases
 from closecall.app.engine.selection_parameters import GROUP_RULE, GROUPS
 from closecall.app.projects.roles import Person
 from closecall.app.sessions.full_scan_check import compare
+from closecall.app.sessions.similar.query import Like
 from closecall.core.duplicates import folder_of
 from closecall.core.errors import InputError
 from closecall.core.selection.files import MANIFEST
@@ -571,3 +572,18 @@ def test_a_card_shows_near_duplicates_as_such(grouped):
     grouped.set_ask_once(False)
     n = len(grouped.duplicates.current.group(card["item"]["id"])[1])
     assert card_of(session)["item"]["alike"] == f"One of {n} shots of a burst"
+
+
+def test_items_found_by_a_search_are_marked_as_near_duplicates(grouped):
+    """By name and by likeness, whether they can be answered or have an answer."""
+    session = session_of(grouped)
+    label(session, 3)
+    found = grouped.found(session)
+    found.look_for("digit", 0)
+    named = card_of(found)["cells"]
+    similar = grouped.similar_to(session)
+    similar.look_for(Like.of(str(named[0]["id"])), 0)
+    for cells in (named, card_of(similar)["cells"]):
+        assert cells
+        assert {(cell["alike"], cell["n_alike"]) for cell in cells} == {("One of 6 near-duplicates", 6)}
+    assert {bool(cell["selection"]) for cell in named} == {True, False}
