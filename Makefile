@@ -20,11 +20,13 @@ $(VENV)/.ready: requirements.txt pyproject.toml setup.py
 		{ echo "Closecall needs Python 3.11 or newer; $(PYTHON) is older. Name another: make PYTHON=python3.12 ..."; exit 2; }
 	@$(PYTHON) -m venv $(VENV) || \
 		{ echo "$(PYTHON) cannot make a virtual environment (on Debian: apt install python3-venv)."; exit 2; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
-	$(BIN)/python -m pip uninstall --quiet --quiet --quiet --disable-pip-version-check --yes marginalia
+	@echo "Installing packages into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@$(BIN)/python -m pip uninstall --quiet --quiet --quiet --disable-pip-version-check --yes marginalia
 	@rm -rf marginalia.egg-info
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
-	$(BIN)/python -m closecall.core.warmup
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@echo "Compiling, once, for this processor ..."
+	@$(BIN)/python -m closecall.core.warmup
 	@touch $@
 
 $(VENV)/.ready-dev: $(VENV)/.ready requirements-dev.txt

@@ -189,6 +189,10 @@ def positive_class(question: str, given: str | None, classes: Sequence[str], opt
         click.echo(
             f"{question!r} may mean the {noun} {some(possible)}. No class means yes; {option} chooses one."
         )
+    elif found is None and given is None and classes:
+        click.echo(
+            f"{question!r} names no class: accuracy on held-out items is unknown; {option} chooses one."
+        )
     if found is not None:
         click.echo(f"{question!r}: yes means the class {found!r}.")
     return found

@@ -95,7 +95,11 @@ def show_duplicates(
     if check:
         _show_border(found, crossing, beyond, names)
     if len(beyond):
-        click.echo(f"Accuracy is measured without {counted(len(beyond), 'held-out item')} from these groups.")
+        n_left = len(pool.held_out) - len(beyond)
+        click.echo(
+            f"Accuracy is measured without {counted(len(beyond), 'held-out item')} from these groups; "
+            f"{n_left:,} are left."
+        )
     if out is not None:
         with disk_trouble(out):
             written = found if check else own

@@ -101,7 +101,12 @@ export class Audit {
 function sentence({ judged, drawn: asked, share }, items) {
   if (judged) {
     const answers = `${whole(judged.answers)} ${judged.answers === 1 ? "answer" : "answers"}, ${whole(judged.yes)} yes`;
-    return `From ${answers}, drawn with known probability and kept out of training.`;
+    const others = asked - judged.answers;
+    const without =
+      others > 0
+        ? ` ${whole(others)} more don’t count: the strategy selected them, too, or they have no label yet.`
+        : "";
+    return `From ${answers}, drawn with known probability and kept out of training.${without}`;
   }
   if (asked) return "Too few answers of the audit to say anything yet.";
   if (share) return "The audit begins with the next items.";

@@ -17,9 +17,12 @@ KINDS = {"auroc": "AUROC", "average_precision": "average precision"}
 
 
 def reached(results: RaceResults, numbers: Sequence[int] = AFTER) -> list[int]:
-    """Return those numbers of labels that all races reach; labels from the beginning of the race count."""
+    """Return those numbers of labels that all races reach after their first selection.
+
+    The labels that a race begins with count. With these alone, all strategies are equal.
+    """
     first = results.n_first
-    return [n for n in numbers if first <= n <= first + results.plan.iterations]
+    return [n for n in numbers if first < n <= first + results.plan.iterations]
 
 
 def accuracy_after(results: RaceResults, kind: str, name: str, n_labels: int) -> Floats:

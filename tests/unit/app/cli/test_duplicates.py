@@ -141,7 +141,9 @@ def test_accuracy_is_measured_without_near_duplicates_of_other_items(tmp_path):
     assert 0 < len(alone) < len(held_out)
     result = run("pool", "duplicates", pool.path, "--angle", degrees)
     n_repeated = len(held_out) - len(alone)
-    assert f"Accuracy is measured without {n_repeated} held-out items from these groups." in result.output
+    n_left = len(pool.held_out) - n_repeated
+    said = f"Accuracy is measured without {n_repeated} held-out items from these groups; {n_left} are left."
+    assert said in result.output
     told = run("pool", "info", pool.path).output
     assert f"(accuracy is measured without {n_repeated} near-duplicates)" in told
     normal = np.random.default_rng(0).normal(size=pool.n_features)

@@ -414,6 +414,7 @@ def test_new_asks_several_questions(tmp_path):
     assert made.exit_code == 0, made.output
     assert "'Is it a face?': yes means the class 'Faces'." in made.output
     assert "'Is it a cat?' may mean the class" in made.output
+    assert "'Is it red?' names no class: accuracy on held-out items is unknown" in made.output
     listed = run("question", "list", mine).output.splitlines()
     assert listed == [
         "Is it a face: Is it a face?, yes means Faces",

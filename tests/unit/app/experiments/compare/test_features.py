@@ -66,7 +66,7 @@ def interval(values):
 def test_differences_are_taken_race_by_race(weak_and_strong, tmp_path):
     """Student's intervals over the classes, from the stored rounds; the races begin with 6 labels."""
     weak, strong = weak_and_strong
-    result = invoked(weak, strong, "--after", 6, "--after", 12, "--json", tmp_path / "features.json")
+    result = invoked(weak, strong, "--after", 8, "--after", 12, "--json", tmp_path / "features.json")
     assert result.exit_code == 0, result.output
     rows = json.loads((tmp_path / "features.json").read_text("utf-8"))["rows"]
     assert len(rows) == 2 * 2 * 2 * 2
@@ -91,11 +91,11 @@ def test_differences_are_taken_race_by_race(weak_and_strong, tmp_path):
 
 
 def test_numbers_of_labels_that_a_comparison_did_not_reach_are_left_out(weak_and_strong):
-    """The weak one ended after 12 labels, and both began with 6."""
+    """The weak one ended after 12 labels, and both began with 6, where all strategies are equal."""
     result = invoked(*weak_and_strong, "--after", 12, "--after", 14)
     assert result.exit_code == 0, result.output
     assert {line.split()[0] for line in result.output.splitlines()[1:]} == {"12"}
-    result = invoked(*weak_and_strong, "--after", 5, "--after", 14)
+    result = invoked(*weak_and_strong, "--after", 6, "--after", 14)
     assert result.exit_code == 2
     assert "no strategy in common that reached these numbers of labels" in result.output
 
