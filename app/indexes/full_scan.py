@@ -2,8 +2,9 @@
 
 A scan that is timed once, when the server starts, competes with the building of indexes and the compiler. Its
 time then says little about selections that are made later. Scans are therefore timed again and again, each
-shortly after a selection, and the page shows the median of the last measurements. All scans together take at
-most `SHARE` of the time. Until there are enough measurements for a median, they may take `FIRST_SHARE`.
+shortly after a selection. The page shows the shortest of the last times: if other work delays some scans, the
+selections do not look faster for it. All scans together take at most `SHARE` of the time. Until there are
+`RECENT` times, they may take `FIRST_SHARE`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from closecall.core.pool.pool import Pool
 from closecall.core.selection import make_strategy
 
 RECENT = 5
-"""Number of measurements whose median is shown."""
+"""Number of measurements of which the shortest is shown."""
 
 TIMED_SECONDS, MOST_SCANS = 0.02, 50
 """Scans are repeated for this many seconds, but at most this many times; a measurement is their median."""
@@ -50,9 +51,8 @@ class FullScanTimes:
 
     @property
     def ms(self) -> float | None:
-        """The median of the last measurements in ms, or None if there are no measurements yet."""
-        times = list(self._times)
-        return float(np.median([ms for _, ms in times])) if times else None
+        """The shortest of the last measurements in ms, or None if there are no measurements yet."""
+        return min((ms for _, ms in list(self._times)), default=None)
 
     def beside(self, selection_id: str) -> float | None:
         """Return `ms` as it was when this method was first called with this selection.
