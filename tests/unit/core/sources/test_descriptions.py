@@ -64,12 +64,12 @@ def test_a_description_can_be_made_again_from_its_spec(photos, model, word):
 
 
 def test_labels_name_the_features(photos, model):
-    """A model by its folder and file."""
+    """A model by its folder, its file and the output in use."""
     names = [
         label_of(plain_spec(source), source.feature_kind(plain_spec(source), None))
         for source in (photos, described(photos, "edges"), Embedded(photos, load_model(model)))
     ]
-    assert names == ["GIST", "edge histograms", "small/model.onnx"]
+    assert names == ["GIST", "edge histograms", "small/model.onnx, output image_embeds"]
 
 
 def test_what_has_no_images_is_refused(tmp_path, model):
