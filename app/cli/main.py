@@ -141,6 +141,7 @@ def demo(
     way: Listening,
 ) -> None:
     """Label handwritten digits, drawn on demand without any download."""
+    from closecall.app.projects.config import AlreadyServedError
     from closecall.app.projects.oidc import sign_in
     from closecall.app.projects.roles import Roles
     from closecall.app.runtime.kernels import prepared_in_background
@@ -152,7 +153,10 @@ def demo(
     way_in = sign_in(way.port, way.prefix)
     roles = Roles(must_sign_in=way_in is not None)
     with Workspace(data, roles=roles, database=database) as workspace, prepared_in_background():
-        key = make_demo(workspace, items)
+        try:
+            key = make_demo(workspace, items)
+        except AlreadyServedError as error:
+            raise InputError(f"{error}, or choose another folder for the demo with --data") from None
         serve(workspace, way, path=project_path(key), sign_in=way_in)
 
 

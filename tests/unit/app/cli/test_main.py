@@ -183,6 +183,23 @@ def test_a_project_that_is_being_served(tmp_path):
         label(project.session(), 2)
 
 
+def test_a_demo_that_is_being_served(tmp_path):
+    """The sentence says how to have another one."""
+    with open_workspace(tmp_path / "demo") as workspace:
+        key = make_demo(workspace, 300)
+        workspace.project(key)
+        command = ["demo", "--items", 300, "--headless", "--data", tmp_path / "demo", "--port", free_port()]
+        other = subprocess.run(
+            [sys.executable, "-m", "closecall.app.cli", *map(str, command)],
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+    assert other.returncode == 2
+    assert "already being served" in other.stderr
+    assert other.stderr.strip().endswith("or choose another folder for the demo with --data")
+
+
 def test_no_project_to_serve(tmp_path):
     """The sentence names what was given."""
     assert "nothing" in refused("serve", tmp_path / "nothing", "--headless")
