@@ -313,6 +313,14 @@ test("a row says which answer was corrected, not which correction was undone bef
   assert.match(byline(1, "leaf", events.slice(1), null), /, corrected$/);
 });
 
+test("a row gives the number of its item, unless its name is that number", () => {
+  const numbered = (item, name) => byline(item, name, [], null).startsWith(`item ${item}, `);
+  for (const name of ["wild_cat/image_0004.jpg", "digit 10", "leaf"]) assert.ok(numbered(0, name), name);
+  assert.ok(numbered(4, "wild_cat/image_0004.jpg"));
+  assert.ok(!numbered(0, "digit 0"));
+  assert.ok(!numbered(10, "digit 10"));
+});
+
 test("times are formatted for readers", () => {
   const { now } = new Clock();
   assert.equal(ago(now - 59_000), "just now");

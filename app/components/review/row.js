@@ -210,7 +210,8 @@ function modelSays(score) {
  */
 export function byline(item, name, events, mine) {
   const now = events.filter((event) => event.in_force);
-  const known = name.includes(String(item)) ? [] : [`item ${item}`];
+  const isInName = name.match(/\d+/g)?.includes(String(item)); // as in "digit 12", not as in "image_0012.jpg"
+  const known = isInName ? [] : [`item ${item}`];
   if (now.length > 1)
     return [...known, ...now.map((event) => `${event.annotator} ${WORDS[event.answer]}`)].join(", ");
   const [last] = now;
