@@ -148,7 +148,8 @@ def advise(checkpoints: Sequence[Checkpoint], *, enough: float = ENOUGH) -> Advi
     last = checkpoints[-1]
     for number, word in ((last.n_yes, "yes"), (last.n_no, "no")):
         if number < LEAST_OF_EACH:
-            return Advice(False, f"Only {number} of {last.n_labels:,} labels are a {word}.", found)
+            reason = f"At the last check, only {number} of {last.n_labels:,} labels were a {word}."
+            return Advice(False, reason, found)
     if len(found) < WINDOW:
         reason = f"Too early to say: at the last check, there were {last.n_labels:,} labels."
         return Advice(False, reason, found)
