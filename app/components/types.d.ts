@@ -152,6 +152,8 @@ export interface RoundNotes extends Record<Measured, number | null> {
   held_out: number;
   always_no: number | null;
   counts: Counts;
+  /** The numbers of labels that train, and of the pool's items, at the time of `counts`; `n_labels` and `total` are older. */
+  now?: { labels: number; items: number };
   strategy: string;
   strategy_label: string | null;
   why: string | null;

@@ -170,6 +170,11 @@ class ConceptState:
         with self.lock:
             return self.catch_up().counts
 
+    @property
+    def n_examples(self) -> int:
+        """Return how many example images the SVM is trained on; see `training.known_labels`."""
+        return sum(example.feature is not None for example in self.examples)
+
     def is_audited(self, item: int, *, without: Container[str | None] = ()) -> bool:
         """Return whether the item belongs to the audit; see `LabelState.is_audited`."""
         with self.lock:

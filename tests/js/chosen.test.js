@@ -1,7 +1,8 @@
-// The sentence in the margin that says who chose the item in view.
+// The sentence in the margin that says who chose the item in view, and the remarks beside its numbers.
 
 import assert from "node:assert/strict";
 import test from "node:test";
+import { marginAside, scoredAside, trainingAside } from "../../app/components/shared/asides.js";
 import { chosenBy } from "../../app/components/shared/chosen.js";
 
 const sentence = (notes, round = 7) => chosenBy({ strategy_label: "Margin index", ...notes }, round).join("");
@@ -30,4 +31,38 @@ test("a selection with a smaller budget says so, and why", () => {
 
 test("without a strategy, no budget is mentioned", () => {
   assert.equal(sentence({ why: "random-start" }), "Chosen at random until there is a yes and a no, round 7");
+});
+
+test("a classifier that could be trained meanwhile is not announced for the first yes and no", () => {
+  const start = { why: "random-start", margin: null, n_labels: 0 };
+  const fresh = { ...start, counts: { yes: 0, no: 0 }, now: { labels: 0, items: 600 } };
+  assert.equal(marginAside(fresh), "after the first yes and no");
+  assert.equal(trainingAside(fresh), "0 labels");
+  const outdated = { ...start, counts: { yes: 36, no: 80 }, now: { labels: 116, items: 600 } };
+  assert.equal(marginAside(outdated), "from the next item on");
+  assert.equal(trainingAside(outdated), "0 of 116 labels");
+  assert.equal(sentence(outdated), "Chosen at random before the first yes and no, round 7");
+  const oneSided = { ...start, counts: { yes: 0, no: 3 }, now: { labels: 3, items: 600 } };
+  assert.equal(marginAside(oneSided), "after the first yes and no");
+  assert.equal(sentence(oneSided), "Chosen at random until there is a yes and a no, round 7");
+});
+
+test("labels of other people since the selection are told apart from those it was trained on", () => {
+  assert.equal(trainingAside({ n_labels: 1, now: { labels: 1, items: 600 } }), "1 label");
+  assert.equal(trainingAside({ n_labels: 9, now: { labels: 1200, items: 600 } }), "9 of 1,200 labels");
+  assert.equal(trainingAside({ n_labels: 9, now: { labels: 8, items: 600 } }), "9 labels"); // one was undone
+  assert.equal(trainingAside({ n_labels: null, now: { labels: 8, items: 600 } }), "");
+});
+
+test("in a pool that has grown since the selection, the items scored are of the first ones", () => {
+  assert.equal(scoredAside({ total: 25_600, now: { labels: 0, items: 25_600 } }), "of 25,600");
+  assert.equal(scoredAside({ total: 25_600, now: { labels: 0, items: 125_600 } }), "of the first 25,600");
+});
+
+test("an item that comes back says that its answer was undone", () => {
+  const undo = { why: "undo" };
+  assert.equal(sentence(undo), "Back because you undid your answer, round 7");
+  const asked = "Back because you undid your answer for “Is there a dog?”, round 7";
+  assert.equal(sentence({ ...undo, asked: "Is there a dog?" }), asked);
+  assert.equal(sentence({ why: "last-grid", items: 28 }), "Back for corrections, round 7");
 });

@@ -149,6 +149,7 @@ def thumbnail(session: SessionState, item: int) -> str:
 
 
 def _notes(session: SessionState, shown: SelectionRecord | None, counts: Counts) -> dict[str, Any]:
+    """Return the statistics of the selection `shown`; `counts`, `now` and `advice` may be newer."""
     pool, advice = session.project.pool, session.concept.milestones.advice
     n_items = len(pool) if pool else 0
     return {
@@ -163,6 +164,7 @@ def _notes(session: SessionState, shown: SelectionRecord | None, counts: Counts)
         "held_out": len(unrepeated_held_out(pool)) if pool else 0,
         "always_no": accuracy_of_always_no(pool, session.concept.record.positive_class) if pool else None,
         "counts": figures(counts, n_items),
+        "now": {"labels": counts.labels + session.concept.n_examples, "items": n_items},
         "strategy": shown.strategy if shown else session.strategy,
         "strategy_label": label_of(shown.strategy if shown else session.strategy),
         "why": shown.why if shown else None,

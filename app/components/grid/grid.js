@@ -284,7 +284,7 @@ class Grid {
 
   showNotes() {
     const { notes, history, cells } = this.data;
-    const why = this.isLast ? "undo" : notes.why;
+    const why = this.isLast ? "last-grid" : notes.why;
     const round = this.isLast ? this.data.last_round : this.data.round;
     this.notes.show({ notes: { ...notes, why }, history, round, item: cells.find((cell) => cell.selection) });
   }

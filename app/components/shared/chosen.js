@@ -1,18 +1,24 @@
 // The sentence in the margin that says who or what chose the items in view.
 
+import { isBeforeTraining } from "./asides.js";
 import { whole } from "./figures.js";
 
 /** @import { RoundNotes } from "../types" */
 
+/** @param {RoundNotes} notes */
+const untilTrained = (notes) =>
+  isBeforeTraining(notes) ? "before the first yes and no" : "until there is a yes and a no";
+
 /** @type {Record<string, (round: number, notes: RoundNotes) => [string, string]>} */
 const WHY = {
-  "random-start": (round) => ["Chosen at random", ` until there is a yes and a no, round ${round}`],
+  "random-start": (round, notes) => ["Chosen at random", ` ${untilTrained(notes)}, round ${round}`],
   example: (round) => ["Like the examples", `, round ${round}`],
-  description: (round, { searched }) => [
+  description: (round, notes) => [
     "Like the description",
-    ` “${searched}” until there is a yes and a no, round ${round}`,
+    ` “${notes.searched}” ${untilTrained(notes)}, round ${round}`,
   ],
-  undo: (round) => ["Back again", ` for another answer, round ${round}`],
+  undo: (round) => ["Back because you undid your answer", `, round ${round}`],
+  "last-grid": (round) => ["Back for corrections", `, round ${round}`],
   audit: (round) => ["Drawn for the audit", `: your answer does not train, round ${round}`],
   search: (round, { searched }) => ["Found by name", `: “${searched}”, round ${round}`],
   words: (round, { searched }) => ["Found by words", `: “${searched}”, round ${round}`],

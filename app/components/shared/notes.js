@@ -1,5 +1,6 @@
 // The notes in the margin: the numbers of the round whose image is in view, each with its history.
 
+import { marginAside, scoredAside, trainingAside } from "./asides.js";
 import { chosenBy } from "./chosen.js";
 import { element, glyph, part, say, term, treeOf } from "./dom.js";
 import { ABSENT, Figure, fixed, scanTime, Tally, whole } from "./figures.js";
@@ -46,7 +47,7 @@ const ROWS = [
     hint: MARGIN_HINT,
     unit: "",
     write: fixed(7),
-    aside: (notes) => marginAside(notes),
+    aside: marginAside,
     scale: Math.log,
   },
   {
@@ -54,7 +55,7 @@ const ROWS = [
     label: "Items scored",
     unit: "",
     write: whole,
-    aside: (notes) => `of ${whole(notes.total)}`,
+    aside: scoredAside,
     scale: Math.log,
   },
   {
@@ -63,7 +64,7 @@ const ROWS = [
     brief: "retrain",
     unit: "ms",
     write: fixed(1),
-    aside: ({ n_labels: n }) => (n === null ? "" : `${whole(n)} ${n === 1 ? "label" : "labels"}`),
+    aside: trainingAside,
     scale: Math.log,
   },
   {
@@ -77,13 +78,6 @@ const ROWS = [
     absent: (notes) => !notes.held_out,
   },
 ];
-
-/** @param {RoundNotes} notes */
-function marginAside({ margin, furthest, why }) {
-  if (margin == null) return why ? "after the first yes and no" : "";
-  if (why === "search" || why === "words") return "of the first item";
-  return furthest == null ? "0 is on the hyperplane" : `up to ${fixed(7)(furthest)}`;
-}
 
 export class Notes {
   /** @type {Figure[]} */

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 import re
 import time
@@ -52,6 +53,24 @@ def verified(project: OpenProject) -> dict:
     """What a replay of the log finds."""
     result = CliRunner().invoke(main, ["verify", str(project.folder), "--json"])
     return json.loads(result.output)
+
+
+def test_a_card_has_the_labels_of_its_selection_and_those_of_now(project):
+    """Labels of other people come after the selection; the next is trained on them, and on example images."""
+    ada, bob = project.session(annotator="ada"), project.session(annotator="bob")
+    card = card_of(ada)
+    assert (card["notes"]["n_labels"], card["notes"]["now"]["labels"]) == (0, 0)
+    label(bob, 6)
+    card = card_of(ada)
+    assert (card["notes"]["n_labels"], card["notes"]["now"]["labels"]) == (0, 6)
+    assert card["notes"]["now"]["items"] == len(project.pool)
+    notes = submit(ada, [answer(card, "no")])["notes"]
+    assert (notes["n_labels"], notes["now"]["labels"]) == (7, 7)
+    shown = io.BytesIO()
+    project.pool.source.image(0, 64).save(shown, "PNG")
+    ada.add_examples([shown.getvalue()], by=ADA)
+    notes = card_of(ada)["notes"]
+    assert (notes["n_labels"], notes["now"]["labels"]) == (8, 8)
 
 
 def test_pauses_are_no_active_time():
