@@ -179,6 +179,11 @@ def bytes_in_words(n: float) -> str:
     return f"{n:,.0f} {unit}" if n >= 100 else f"{n:.3g} {unit}"
 
 
+def as_sentence(message: str) -> str:
+    """Return an error message with a capital letter, unless it begins with a name, such as that of a file."""
+    return message[:1].upper() + message[1:] if re.match(r"[a-z]+[ ’']", message) else message
+
+
 def some(names: Sequence[str]) -> str:
     """Return the first `NAMES_SHOWN` class names, and how many more there are; "no classes" for none."""
     if not names:

@@ -100,7 +100,7 @@ def another(project: OpenProject) -> None:
         plan = planned(project.folder, word, features.provider)
         n_bytes, seconds = cost(plan, features.dtype)
     except InputError as error:
-        st.caption(literal(str(error)))  # nothing was asked for yet
+        st.caption(literal(words.as_sentence(str(error))))  # nothing was asked for yet
         return
     if any(one.name == plan.name and one.problem is None for one in known):
         st.caption("The images are described by it already.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from closecall.app.display.phrases import as_sentence
 from closecall.app.pages.markdown import literal
 from closecall.app.pages.state import state
 from closecall.app.runtime.event_log import emit
@@ -26,7 +27,7 @@ WAITS = "waits"
 def show_problem(error: Exception | str, *, waits: bool = False) -> None:
     """Show the error as plain text. If `waits` and the error may be temporary, rerun the page soon."""
     _tell_of(error)
-    st.error(literal(str(error)))
+    st.error(literal(as_sentence(str(error))))
     if waits and isinstance(error, StorageError) and error.passes:
         state[WAITS] = False
         _try_again()

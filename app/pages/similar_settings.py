@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import streamlit as st
 
-from closecall.app.display.phrases import about
+from closecall.app.display.phrases import about, as_sentence
 from closecall.app.indexes.choosing import ROWS, n_trials
 from closecall.app.indexes.costs import cost_of, guarantee_of
 from closecall.app.indexes.recipe import Recipe
@@ -241,7 +241,7 @@ def _show_cost(project: OpenProject, similar: SimilarSession, draft: Draft, n_ro
         said = _cost(project, similar, recipe, n_rows)
     except InputError as error:
         problem = str(error)
-        st.error(literal(problem[:1].upper() + problem[1:]))
+        st.error(literal(as_sentence(problem)))
     else:
         st.caption(literal(said))
     usual = project.similar.with_suitable_kernel(Recipe(recipe.structure, recipe.family))
@@ -301,4 +301,4 @@ def _offer_choice(project: OpenProject, draft: Draft) -> None:
         help=f"Tries {n_trials(draft.recipe)} values on up to {ROWS:,} items{takes}",
     )
     if (problem := state.pop(TROUBLE, None)) is not None:
-        st.error(literal(problem[:1].upper() + problem[1:]))
+        st.error(literal(as_sentence(problem)))
