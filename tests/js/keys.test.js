@@ -11,6 +11,7 @@ import {
   takeTyped,
   watchFind,
 } from "../../app/components/shared/keys.js";
+import { keysOf } from "../../app/components/similar/help.js";
 import { Clock, define, Part, press } from "./browser.js";
 
 test("keys with modifiers are left to the browser, and those of an input method to it", () => {
@@ -89,6 +90,15 @@ test("the help card names each key that answers", () => {
   for (const key of ["Y", "→", "N", "←", "S", "↓", "M", "↑", "U", "Z", "⇧N"])
     assert.ok(named.includes(key), key);
   assert.ok(!choices.keys({ has_groups: false }).some(([keys]) => keys.includes("⇧N")));
+});
+
+test("the help cards speak of texts only where the items are texts", () => {
+  const aboutText = (rows) => rows.some(([, what]) => what.includes("text"));
+  const choices = new Choices(null);
+  assert.ok(aboutText(choices.keys({ item: { text: ["A text."] } })));
+  for (const item of [{ src: "picture" }, null]) assert.ok(!aboutText(choices.keys({ item })));
+  assert.ok(aboutText(keysOf({ kind: "text" })));
+  for (const kind of ["image", "vector", "set", "item"]) assert.ok(!aboutText(keysOf({ kind })), kind);
 });
 
 /** The search above a grid, by name, by words or in a lasso. */

@@ -3,7 +3,7 @@
 
 import { element, glyph, part } from "../shared/dom.js";
 
-/** @import { Class, Standing, StripEntry, Word, WordOrUndo } from "../types" */
+/** @import { CardData, Class, Standing, StripEntry, Word, WordOrUndo } from "../types" */
 
 /**
  * A possible answer; `concept` belongs to a class.
@@ -109,10 +109,10 @@ export class Choices {
   /**
    * Return all keys of the card, for the help card.
    *
-   * @param {{ has_groups: boolean }} data
+   * @param {Pick<CardData, "has_groups" | "item">} data
    * @returns {[keys: string[], what: string][]}
    */
-  keys({ has_groups: hasGroups }) {
+  keys({ has_groups: hasGroups, item }) {
     return /** @type {[string[], string][]} */ ([
       ...this.list.map(({ action, concept, word, key, keys }) => [
         [...(keys ?? key.toUpperCase()).split(" "), ...(ARROWS[action] ?? "")],
@@ -122,7 +122,7 @@ export class Choices {
       [["U", "⌫"], "undo the last answer or correction"],
       [["Z"], "zoom in at the mouse, or out; a click and the wheel zoom as well"],
       [["⇧←", "⇧→"], "move a zoomed image"],
-      [["PgUp", "PgDn"], "scroll a text"],
+      ...(item?.text ? [[["PgUp", "PgDn"], "scroll the text"]] : []),
       [["/"], "find items by name"],
     ]);
   }

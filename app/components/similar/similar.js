@@ -7,6 +7,7 @@ import { Help } from "../shared/help.js";
 import { hasKeys, isField, isShortcut, releaseFocus, takeKeys, watchPickers } from "../shared/keys.js";
 import { mounting } from "../shared/mount.js";
 import { Outbox } from "../shared/outbox.js";
+import { ABOUT, keysOf } from "./help.js";
 import { Like } from "./like.js";
 import { Margin } from "./margin.js";
 import { Picks } from "./picks.js";
@@ -20,20 +21,6 @@ const VALUES = { angle: "angles", distance: "distances", kernel: "kernel values"
 const STEPS = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"];
 /** @type {Record<string, number>} */
 const PAGES = { pageup: -1, pagedown: 1 };
-const ABOUT = "Select items among the nearest ones, and give them all the same answer.";
-/** @type {[string[], string][]} */
-const KEYS = [
-  [["←", "↑", "↓", "→"], "go to another item"],
-  [["Space"], "select the item, or deselect it"],
-  [["⇧←", "⇧→"], "select several in a row"],
-  [["A"], "select all, or none"],
-  [["Y", "N"], "yes or no for the selected items, or else for the one under the cursor"],
-  [["U", "⌫"], "undo the last answers"],
-  [["L"], "find items similar to the selected one"],
-  [["Z"], "read a whole text"],
-  [["PgUp", "PgDn"], "turn the page, or scroll a text"],
-  [["Esc"], "close the text, or clear the selection"],
-];
 
 // Milliseconds.
 const DIM_AFTER = 150; // longer waits dim the tiles
@@ -73,7 +60,7 @@ class Similar {
     this.current = null; // names of the cells in view
     /** @type {number | null} */
     this.paintedAt = null;
-    this.help = new Help(this.card, () => ({ about: ABOUT, keys: KEYS }));
+    this.help = new Help(this.card, () => ({ about: ABOUT, keys: keysOf(this.data.similar) }));
     this.abort = new AbortController();
     const { signal } = this.abort;
     document.addEventListener("keydown", (event) => this.keyPressed(event), { signal });
