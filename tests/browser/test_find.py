@@ -53,6 +53,7 @@ def test_what_is_typed_is_shown_with_its_names_and_how_many_there_are(
     found = finding.page.locator(".found")
     expect(found).to_have_text(f"{len(expected)} of {n_items():,} items", timeout=30_000)
     finding.wait()
+    expect(finding.page.locator(".legend .enter")).to_be_visible()  # the letters are the field's until then
     assert finding.names == expected[:PAGE]
     assert [f"digit {item}" for item in finding.items] == finding.names
     assert "find=DIG+43" in finding.page.url
@@ -74,6 +75,7 @@ def test_keys_that_compose_a_word_are_the_input_methods(finding: Finding) -> Non
     expect(finding.field).to_be_focused()
     assert not finding.field.evaluate(press, False)
     expect(finding.field).not_to_be_focused()
+    expect(finding.page.locator(".legend .enter")).to_be_hidden()
 
 
 def test_found_items_are_marked_and_sent_in_one_go_and_train_at_once(

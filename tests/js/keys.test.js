@@ -108,13 +108,16 @@ function openFinder(words, lasso) {
   const input = () =>
     Object.assign(new Part("input"), {
       value: "",
-      addEventListener: (_type, act) => typing.push(act),
+      addEventListener: (kind, act) => listeners.push({ kind, act }),
       setAttribute() {},
       focus() {},
       select() {},
       blur: () => asked.push("blur"),
     });
-  const typing = [];
+  const listeners = [];
+  const tell = (kind) => {
+    for (const one of listeners) if (one.kind === kind) one.act();
+  };
   const fields = { "input.what": input(), "input.without": input() };
   const place = { dataset: {}, hidden: true, textContent: "", setAttribute() {}, removeAttribute() {} };
   const card = {
@@ -126,11 +129,20 @@ function openFinder(words, lasso) {
   finder.show({ text: "", found: 0, total: 9, first: 0, page: 5, longest: 200, like: "a", words, lasso });
   const type = (field, text) => {
     field.value = text;
-    for (const act of typing) act();
+    tell("input");
   };
   const [field, without] = Object.values(fields);
-  return { finder, field, without, asked, type, clock };
+  return { finder, field, without, asked, type, tell, card, clock };
 }
+
+test("the keys are said to follow Enter as long as a field of the search has them", () => {
+  const { card, tell } = openFinder();
+  assert.notEqual(card.dataset.typing, "true");
+  tell("focus");
+  assert.equal(card.dataset.typing, "true");
+  tell("blur");
+  assert.equal(card.dataset.typing, "false");
+});
 
 test("Enter in the search looks for what was typed, and gives the keys back to the images", () => {
   const { finder, field, asked } = openFinder();

@@ -45,6 +45,10 @@ export class Finder {
     this.#without = part(card, "input.without");
     this.#send = send;
     this.#field.addEventListener("input", () => this.#typed());
+    for (const field of this.#fields) {
+      field.addEventListener("focus", () => this.#showTyping(true));
+      field.addEventListener("blur", () => this.#showTyping(false));
+    }
   }
 
   /** Return whether the images in view were found by a search. */
@@ -159,6 +163,15 @@ export class Finder {
     const { found, first, page } = search;
     const to = first + step * page;
     return to >= 0 && to < found ? to : null;
+  }
+
+  /**
+   * Say in the list of keys that they work only after Enter, as long as a field has the focus.
+   *
+   * @param {boolean} isTyping
+   */
+  #showTyping(isTyping) {
+    this.#card.dataset.typing = String(isTyping);
   }
 
   /** Start a search by name once the typing pauses; a search by words starts only with Enter. */
