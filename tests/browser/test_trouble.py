@@ -34,7 +34,7 @@ def test_a_database_that_is_locked_for_ten_seconds(server: Server, labeling: Lab
             labeling.page.keyboard.press(key)
         status = labeling.page.locator(".card .status")
         expect(status).to_have_text(
-            re.compile("locked by another program.*kept in this browser"), timeout=30_000
+            re.compile("locked by another program.*waits? in this browser"), timeout=30_000
         )
         assert server.answers(labeling.session) == []
         labeling.page.wait_for_timeout(1000 * LOCKED_SECONDS)

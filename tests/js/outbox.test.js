@@ -122,7 +122,7 @@ test("every answer says when it was given, and names what it is about or null", 
   });
 });
 
-test("the page says what is not saved: nothing at first, then that it is saving, then why it can't", async () => {
+test("the page says what is not saved: nothing at first, then where it waits, then why it can't be saved", async () => {
   const store = useStore();
   const { clock, outbox } = open();
   assert.equal(outbox.sentence(null), "");
@@ -130,13 +130,13 @@ test("the page says what is not saved: nothing at first, then that it is saving,
   await clock.pass(900);
   assert.equal(outbox.sentence(null), "");
   await clock.pass(200);
-  assert.equal(outbox.sentence(null), "Saving 1 answer…");
+  assert.equal(outbox.sentence(null), "1 answer waits in this browser");
   store.fill();
   outbox.add({ item: 2 });
   await clock.pass(5000);
   assert.equal(
     outbox.sentence(null),
-    "No connection to the server. 2 answers kept as long as this page is open.",
+    "No connection to the server. 2 answers wait in this tab: keep it open.",
   );
   assert.match(outbox.sentence("The disk is full"), /^The disk is full\. 2 answers/);
 });

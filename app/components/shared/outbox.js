@@ -106,11 +106,11 @@ export class Outbox {
     const waiting = this.queue.own;
     if (!waiting.length) return "";
     const age = Date.now() - Math.min(...waiting.map((answer) => answer.browser_time));
-    const answers = waiting.length === 1 ? "1 answer" : `${waiting.length} answers`;
-    const kept = this.queue.durable
-      ? "kept in this browser and saved as soon as possible"
-      : "kept as long as this page is open";
-    if (age > OFFLINE_AFTER) return `${reason || "No connection to the server"}. ${answers} ${kept}.`;
-    return age > SAVING_AFTER ? `Saving ${answers}…` : "";
+    const answers = waiting.length === 1 ? "1 answer waits" : `${waiting.length} answers wait`;
+    const where = this.queue.durable ? "in this browser" : "in this tab";
+    const advice = this.queue.durable ? ", to be saved as soon as possible" : ": keep it open";
+    if (age > OFFLINE_AFTER)
+      return `${reason || "No connection to the server"}. ${answers} ${where}${advice}.`;
+    return age > SAVING_AFTER ? `${answers} ${where}` : "";
   }
 }
