@@ -21,6 +21,7 @@ from closecall.app.sessions.answers import (
     Outcome,
     Refused,
     item_in,
+    not_stored,
     read_answer,
     read_each,
     require_answered,
@@ -187,5 +188,5 @@ class Decisions:
         if record.answer != "undo":
             require_answered(record.item, self.session)
         if is_decision(answer) and record.corrects is None and self._is_decided_elsewhere(record):
-            raise Refused("conflict", f"Item {record.item} was decided already, perhaps in another window")
+            raise Refused("conflict", not_stored("decision", "decided"))
         return replace(record, selection_id=None, purpose="decision")  # the selection is a placeholder

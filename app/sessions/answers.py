@@ -207,6 +207,11 @@ def has_answered(session: SessionState, item: object) -> bool:
         return isinstance(item, int) and session.annotator in state.votes(item)
 
 
+def not_stored(what: str, how: str) -> str:
+    """Return the message that refuses a second answer or decision; most people don't know items by number."""
+    return f"Your {what} was not stored: its item was {how} already, perhaps in another window"
+
+
 def others_only(item: object) -> str:
     """Return the message that refuses an answer about an item that only other people have answered."""
     return f"Item {item!r:.80} has no answer of yours: an owner decides about others'"
@@ -274,8 +279,7 @@ def require_first(record: AnswerRecord, session: SessionState, batch: Sequence[A
     )
     is_answered = log.is_answered(record.selection_id) or _is_answered_elsewhere(record, session)
     if in_batch or (is_answered and log.answer(record.id) is None):
-        reason = f"Item {record.item} was answered already, perhaps in another window"
-        raise Refused("conflict", reason)
+        raise Refused("conflict", not_stored("answer", "answered"))
 
 
 def _is_answered_elsewhere(record: AnswerRecord, session: SessionState) -> bool:

@@ -253,7 +253,8 @@ class Review:
                 elif answer.get("selection") or stands[item] in (ANYTHING, answer.get("corrects")):
                     replaced[name], stands[item] = stands[item], name
                 else:
-                    stale[name] = f"Item {item} was answered in another window: check it again"
+                    why = f"item {item} was answered in another window. Check it again"
+                    stale[name] = f"Your change was not stored: {why}"
         return stale
 
     def _listed(

@@ -320,7 +320,7 @@ def test_an_owners_tabs_decide_about_different_items_until_none_is_left(project)
         given, card = decide(first)
         assert card["acked"] == [given["id"]]
         late, card = decide(second)
-        reason = f"Item {item} was decided already, perhaps in another window"
+        reason = "Your decision was not stored: its item was decided already, perhaps in another window"
         assert card["refused"] == [{"id": late["id"], "reason": reason}]
         again = take(project, views[first], [given], ADA)
         assert again["acked"] == [given["id"]], "what is sent again is taken again"
