@@ -54,9 +54,9 @@ test("labels of other people since the selection are told apart from those it wa
   assert.equal(trainingAside({ n_labels: null, now: { labels: 8, items: 600 } }), "");
 });
 
-test("in a pool that has grown since the selection, the items scored are of the first ones", () => {
+test("in a pool that has grown since the selection, the items scored are of those there were then", () => {
   assert.equal(scoredAside({ total: 25_600, now: { labels: 0, items: 25_600 } }), "of 25,600");
-  assert.equal(scoredAside({ total: 25_600, now: { labels: 0, items: 125_600 } }), "of the first 25,600");
+  assert.equal(scoredAside({ total: 25_600, now: { labels: 0, items: 125_600 } }), "of 25,600 then");
 });
 
 test("an item that comes back says that its answer was undone", () => {

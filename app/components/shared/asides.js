@@ -31,8 +31,7 @@ export function marginAside(notes) {
 }
 
 /** @param {Pick<RoundNotes, "total" | "now">} notes */
-export const scoredAside = ({ total, now }) =>
-  now && total < now.items ? `of the first ${whole(total)}` : `of ${whole(total)}`;
+export const scoredAside = ({ total, now }) => `of ${whole(total)}${now && total < now.items ? " then" : ""}`;
 
 /** @param {Trained} notes */
 export function trainingAside(notes) {
