@@ -615,6 +615,8 @@ export type LaneTurn = [number, number | null, number, number] | null;
 export interface RaceData {
   /** The key of the race; null while there is none. */
   race: string | null;
+  /** Why the race lacks strategies that the page compares; "" if it lacks none. */
+  absent?: string;
   message?: string;
   trouble?: string | null;
   is_coming?: boolean;

@@ -158,7 +158,7 @@ def show_race(session: LabelingSession) -> None:
             shown |= {"race": None, "is_coming": True, "message": preparation(session)}
         else:
             obey(race, sent)
-            shown |= race.about()
+            shown |= race.about() | {"absent": Compared(session).absent(race.words)}
     except InputError as error:
         shown |= {
             "race": None,
@@ -180,9 +180,8 @@ def race_of(session: LabelingSession, *, again: bool) -> LiveRace | None:
     before, race = state.get("race", (None, None))
     if before == settings and not again:
         return race
-    compared = Compared(session)
-    strategies = compared.ready()
-    if session.project.pool is None or compared.awaited():
+    strategies = Compared(session).settled()
+    if session.project.pool is None or strategies is None:
         return None
     run = race.run + 1 if race is not None and before == settings else 0
     speed = USUAL_SPEED if race is None else race.speed

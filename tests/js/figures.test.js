@@ -1,6 +1,13 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { LogAxis, milliseconds, percentage, plain, powerOfTen } from "../../app/components/compare/axis.js";
+import {
+  LogAxis,
+  milliseconds,
+  percentage,
+  plain,
+  powerOfTen,
+  roomIn,
+} from "../../app/components/compare/axis.js";
 import { yScale } from "../../app/components/compare/heights.js";
 import { Records, reaches, spreadOf, verdict } from "../../app/components/compare/records.js";
 import { merged, newest } from "../../app/components/label/strip.js";
@@ -8,7 +15,7 @@ import { byline, standing } from "../../app/components/review/row.js";
 import { ago, seconds } from "../../app/components/review/times.js";
 import { between, fixed, whole } from "../../app/components/shared/figures.js";
 import { linear, logarithmic, ratioTicks, roundTicks } from "../../app/components/shared/scales.js";
-import { Clock } from "./browser.js";
+import { Clock, define } from "./browser.js";
 
 test("numbers are written with separators, a minus sign, and as many digits as asked", () => {
   assert.equal(whole(1_234_567.4), "1,234,567");
@@ -55,6 +62,10 @@ test("round ticks are multiples of 1, 2 or 5 times a power of ten, within their 
   }
   assert.deepEqual(ratioTicks(20, 600), [20, 50, 100, 200, 500]);
   assert.deepEqual(ratioTicks(1, 1e6), [1, 10, 100, 1000, 1e4, 1e5, 1e6]);
+  assert.deepEqual(ratioTicks(20, 40), [20, 25, 30, 35, 40], "1, 2 and 5 would leave two");
+  assert.deepEqual(ratioTicks(1510, 1890), [1600, 1700, 1800], "and here none");
+  assert.deepEqual(ratioTicks(20, 22), [20, 21, 22]);
+  assert.deepEqual(ratioTicks(7, 7), [7]);
 });
 
 test("a logarithmic axis holds all its values, and its ticks are powers of ten", () => {
@@ -66,6 +77,47 @@ test("a logarithmic axis holds all its values, and its ticks are powers of ten",
   );
   assert.ok(axis.ticks.length <= 6);
   assert.ok(axis.ticks.includes(3));
+});
+
+test("a logarithmic axis has only as many ticks as there is room for", () => {
+  define("getComputedStyle", ({ fontSize }) => ({ fontSize }));
+  const ticks = (clientWidth, fontSize) => {
+    const mostTicks = roomIn({ clientWidth, fontSize: `${fontSize}px` }, 5);
+    return new LogAxis([0.001, 10], { mostTicks, write: plain }).ticks;
+  };
+  assert.deepEqual(ticks(160, 13), [-3, -2, -1, 0, 1]);
+  assert.deepEqual(ticks(160, 18), [-3, -1, 1]);
+  assert.deepEqual(ticks(0, 18), [-3, 1], "while it is hidden");
+  for (const [width, size] of [
+    [90, 18],
+    [160, 13],
+    [300, 18],
+  ]) {
+    const apart = (width * (ticks(width, size).at(-1) - ticks(width, size).at(-2))) / 4;
+    assert.ok(apart >= 3 * size);
+  }
+});
+
+test("the outer labels of an axis stay above its plot, and do not touch those of the next one", () => {
+  define("document", {
+    createElement: () => ({
+      style: {},
+      append(...texts) {
+        this.text = texts.join("");
+      },
+    }),
+  });
+  const names = new LogAxis([1e-3, 10], { mostTicks: 2, write: powerOfTen }).names();
+  assert.deepEqual(
+    names.map(({ className, text }) => [className, text]),
+    [
+      ["tick first", "10⁻³"],
+      ["tick", "10⁻¹"],
+      ["tick last", "10¹"],
+    ],
+  );
+  const [first, last] = new LogAxis([1e-3, 1], { mostTicks: 2, write: plain }).names();
+  assert.deepEqual([first.className, last.className], ["tick", "tick last"], "the first is inside");
 });
 
 test("quantiles are those between neighbours in proportion, of the values that are known", () => {
@@ -105,40 +157,69 @@ test("a course goes by labels, or by the seconds that labeling and choosing took
   assert.deepEqual(out.course(0, "seconds", 2).xs, [0, 2]);
 });
 
+const byLabels = { against: "labels", labelSeconds: 0 };
+const steady = (aurocs, n = 15) => [...aurocs, ...Array(n).fill(aurocs.at(-1))];
+
 test("the verdict says when the leader had for good what the other one has now", () => {
-  const records = race([0.5, 0.55, 0.6, 0.65, 0.7, 0.7], [0.72, 0.6, 0.75, 0.8, 0.85, 0.9]);
+  const records = race(steady([0.5, 0.55, 0.6, 0.65, 0.7, 0.7]), steady([0.72, 0.6, 0.75, 0.8, 0.85, 0.9]));
   assert.equal(reaches(records.course(1, "labels", 0), 0.7), 3, "not yet at the first label, which was luck");
-  const { headline, guide } = verdict(records, lanes, { against: "labels", labelSeconds: 0 });
-  assert.equal(headline, "3 labels chosen by Margin equal 6 chosen at random.");
-  assert.deepEqual([guide.from, guide.to, guide.y], [3, 6, 0.7]);
-  const alike = race([0.5, 0.5, 0.5, 0.5, 0.6], [0.5, 0.5, 0.5, 0.5, 0.6]);
+  const { headline, guide } = verdict(records, lanes, byLabels);
+  assert.equal(headline, "3 labels chosen by Margin equal 21 chosen at random.");
+  assert.deepEqual([guide.from, guide.to, guide.y], [3, 21, 0.7]);
+  assert.equal(verdict(race([], []), lanes, byLabels).headline, null);
+});
+
+test("there is no verdict before twenty labels, however far one strategy is ahead", () => {
+  const said = (n) => verdict(race(Array(n).fill(0.5), Array(n).fill(0.9)), lanes, byLabels);
+  for (const n of [1, 7, 19]) {
+    assert.equal(said(n).headline, "Too early to say: fewer than 20 labels per strategy.");
+    assert.equal(said(n).guide, null);
+  }
+  assert.equal(said(20).headline, "So far labels chosen at random have taught nothing.");
+});
+
+test("a strategy leads only if all of its last ten AUROCs are above all of the other's", () => {
+  const said = (random, own) => verdict(race(random, own), lanes, byLabels).headline;
+  const undecided = "Undecided so far: labels chosen by Margin or at random.";
+  const wavering = Array.from({ length: 30 }, (_, i) => 0.7 + 0.1 * (i % 2));
+  assert.equal(said(wavering, Array(30).fill(0.75)), undecided);
+  assert.equal(said(wavering, Array(30).fill(0.79)), undecided, "though it is ahead in the mean");
+  assert.equal(said(wavering, wavering), undecided);
+  assert.equal(said(wavering, steady(Array(21).fill(0.7).concat(0.9), 8)), undecided, "for nine rounds");
   assert.match(
-    verdict(alike, lanes, { against: "labels", labelSeconds: 0 }).headline,
-    /as good as those chosen by Margin/,
+    said(wavering, steady(Array(20).fill(0.7).concat(0.9), 9)),
+    /^21 labels chosen by Margin equal 30/,
   );
-  assert.equal(verdict(race([0.5], [0.6]), lanes, { against: "labels", labelSeconds: 0 }).headline, null);
+});
+
+test("the verdict counts no labels while the follower wavers around where it began", () => {
+  const around = Array.from({ length: 30 }, (_, i) => 0.49 + 0.02 * (i % 2));
+  const { headline, guide } = verdict(race(around, Array(30).fill(0.9)), lanes, byLabels);
+  assert.equal(headline, "So far labels chosen by Margin teach more than those chosen at random.");
+  assert.equal(guide, null);
 });
 
 test("the verdict does not blame random labels where nothing is left to learn, or neither kind taught anything", () => {
-  const said = (first, ...aurocs) => {
+  const said = (first) => {
+    const aurocs = Array(20).fill(first);
     const records = race(aurocs, aurocs);
     records.firstAuroc = first;
-    return verdict(records, lanes, { against: "labels", labelSeconds: 0 }).headline;
+    return verdict(records, lanes, byLabels).headline;
   };
-  assert.match(said(1, 1, 1, 1, 1, 1), /first labels are enough/);
-  assert.match(said(0.8, 0.8, 0.8, 0.8, 0.8, 0.8), /neither labels chosen by Margin nor at random/);
+  assert.match(said(1), /first labels are enough/);
+  assert.match(said(0.8), /neither labels chosen by Margin nor at random/);
 });
 
 test("the verdict names the strategy whose labels taught nothing, or which is behind", () => {
   const said = (own, against = "labels") => {
-    const records = race([0.6, 0.6, 0.7, 0.7, 0.7, 0.8], own);
+    const records = race(steady([0.6, 0.6, 0.7, 0.7, 0.7, 0.8]), steady(own));
     return verdict(records, lanes, { against, labelSeconds: 2 }).headline;
   };
   assert.equal(said([0.5, 0.5, 0.4, 0.4, 0.5, 0.5]), "So far labels chosen by Margin have taught nothing.");
-  assert.equal(said([0.5, 0.5, 0.5, 0.6, 0.6, 0.6]), "1 label chosen at random equals 6 chosen by Margin.");
+  assert.equal(said([0.5, 0.5, 0.5, 0.6, 0.6, 0.6]), "1 label chosen at random equals 21 chosen by Margin.");
   assert.equal(
     said([0.5, 0.5, 0.5, 0.6, 0.6, 0.6], "seconds"),
-    "2.1 s of labels chosen at random equal 13 s of labels chosen by Margin.",
+    "2.1 s of labels chosen at random equal 44 s of labels chosen by Margin.",
   );
 });
 

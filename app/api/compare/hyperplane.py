@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -269,9 +269,29 @@ class HyperplaneComparison:
             f"all timed side by side in this run."
         )
         hero = _hero(rows)
-        if hero is None or n_done < 2:
-            return said
-        return f"{said} {hero.label} finds the nearest item for {hero.nearest} of {n_done}."
+        found = (
+            [f"{hero.label} finds the nearest item for {hero.nearest} of {n_done}."]
+            if hero is not None and n_done > 1
+            else []
+        )
+        covered = {label_of(word): one.strategy.n_items for word, one in shown.answers.items() if one.ranks}
+        return " ".join([said, *found, *_lag(covered, len(pool))])
+
+
+def _lag(covered: Mapping[str, int], n_items: int) -> list[str]:
+    """Return a sentence about strategies that do not cover all items yet, if there are any.
+
+    `covered` has the number of items that each strategy covers, by display name.
+    """
+    behind = {label: n for label, n in covered.items() if n < n_items}
+    if not behind:
+        return []
+    who = "The indexes cover" if len(behind) == len(covered) else "Some indexes cover"
+    if len(behind) == 1:
+        who = f"{next(iter(behind))} covers"
+    least, most = min(behind.values()), max(behind.values())
+    many = f"{least:,}" if least == most else f"{least:,} to {most:,}"
+    return [f"{who} only {many} of {n_items:,} items so far; ranks count all items."]
 
 
 def headline(rows: Sequence[Row], n_items: int, word: str = "item") -> str:
@@ -279,8 +299,11 @@ def headline(rows: Sequence[Row], n_items: int, word: str = "item") -> str:
     hero = _hero(rows)
     if hero is None:
         return "Measuring the strategies…"
-    faster = hero.ratio >= ALIKE
-    slower = hero.ratio <= 1 / ALIKE
+    full = next(row for row in rows if row.strategy == REFERENCE)
+    if hero.scored >= full.scored:
+        return f"Here {hero.label} scores all {hero.scored:,} {word}s, as a full scan does."
+    faster = hero.ratio >= ALIKE and _takes_less(hero, full)
+    slower = hero.ratio <= 1 / ALIKE and _takes_less(full, hero)
     if hero.rank:
         picks = f"{hero.label} picks the {ordinal(hero.rank + 1)} nearest of {n_items:,} {word}s"
         if faster:
@@ -288,12 +311,16 @@ def headline(rows: Sequence[Row], n_items: int, word: str = "item") -> str:
         return (
             f"{picks}, and takes {many_times(1 / hero.ratio) + ' ' if slower else ''}as long as a full scan."
         )
-    full = next(row for row in rows if row.strategy == REFERENCE)
     same = f"the same {word} as a full scan" if hero.item == full.item else "an equally near one"
     picks = f"{hero.label} picks {same}"
     if faster:
         return f"{picks}, {many_times(hero.ratio)} faster."
     return f"{picks}, {f'but takes {many_times(1 / hero.ratio)}' if slower else 'and takes'} as long."
+
+
+def _takes_less(one: Row, other: Row) -> bool:
+    """Return whether three quarters of the one's times are below three quarters of the other's."""
+    return one.ms is not None and other.ms is not None and one.ms.q3 < other.ms.q1
 
 
 def _hero(rows: Sequence[Row]) -> Row | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TYPE_CHECKING
 
 from closecall.app.display.phrases import preparation
@@ -16,15 +17,15 @@ COMPARED = (
     "random",
     "subsample",
     "exhaustive",
+    "margin-index",
     "h-hash",
     "eh-hash",
     "bh-hash",
     "h-hash-weighted",
     "eh-hash-weighted",
     "bh-hash-weighted",
-    "margin-index",
 )
-"""Built-in strategies, in the order of the page's rows.
+"""Built-in strategies, in the order of the page's rows: the margin index follows the full scan.
 
 Users' own strategies follow, and then the strategy in use if it is not yet listed.
 """
@@ -123,8 +124,28 @@ class Compared:
 
     def awaited(self) -> list[str]:
         """Return the strategies whose indexes are not ready yet and have not failed."""
-        failed, ready = self.failures(), self.ready()
+        return self._missing(self.ready())
+
+    def settled(self) -> dict[str, QueryStrategy] | None:
+        """Return all strategies that can select, or None while an index is not ready yet."""
+        ready = self.ready()
+        return None if self._missing(ready) else ready
+
+    def _missing(self, ready: Container[str]) -> list[str]:
+        failed = self.failures()
         return [word for word in self.words if word not in failed and word not in ready]
+
+    def absent(self, words: Container[str]) -> str:
+        """Return why a race of the strategies `words` lacks the others, or "" if it lacks none."""
+        failed = self.failures()
+        later = [label_of(word) for word in self.words if word not in words and word not in failed]
+        joins = [f"The next race will include {'; '.join(later)}."] if later else []
+        out = [
+            f"{label_of(word)} is left out: {why.removesuffix('.')}."
+            for word, why in failed.items()
+            if word not in words
+        ]
+        return " ".join(joins + out)
 
     def preparation(self, word: str, *, named: bool = False) -> str:
         """Return a sentence about the progress of a strategy's index."""

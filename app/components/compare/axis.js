@@ -19,6 +19,7 @@ const SUPERSCRIPTS = {
   9: "⁹",
 };
 const LEAST = 1e-9; // smaller distances are drawn here: closer is as good as on the hyperplane
+const LABEL = 3; // width of a tick's label, and of the space beside it, in font sizes
 
 /** A logarithmic axis between powers of ten that enclose all `values`; with many powers, only every nth has a tick. */
 export class LogAxis {
@@ -52,7 +53,8 @@ export class LogAxis {
     return this.ticks.map((power) => {
       const unit =
         power === this.high && this.unit ? [element("span", { className: "unit" }, this.unit)] : [];
-      return placed("span", "tick", this.at(10 ** power), this.write(power), ...unit);
+      const side = power === this.high ? " last" : power === this.low ? " first" : "";
+      return placed("span", `tick${side}`, this.at(10 ** power), this.write(power), ...unit);
     });
   }
 
@@ -60,6 +62,17 @@ export class LogAxis {
   lines() {
     return this.ticks.map((power) => placed("i", "gridline", this.at(10 ** power)));
   }
+}
+
+/**
+ * Return the number of intervals between ticks for whose labels there is room.
+ *
+ * @param {Element} place an element with the axis's width and the font of its labels
+ * @param {number} most
+ */
+export function roomIn(place, most) {
+  const fontSize = Number.parseFloat(getComputedStyle(place).fontSize);
+  return Math.min(most, Math.max(1, Math.floor(place.clientWidth / (LABEL * fontSize))));
 }
 
 /**
@@ -131,7 +144,7 @@ export class BoxPlot {
    * @param {string} [label] text above the median
    */
   show(spread, axis, label = "") {
-    const key = `${axis.low} ${axis.high} ${Boolean(spread)}`;
+    const key = `${axis.low} ${axis.ticks} ${Boolean(spread)}`;
     if (this.#axis !== key) {
       this.#axis = key;
       this.#place.replaceChildren(

@@ -6,7 +6,7 @@ import { fixed, whole } from "../shared/figures.js";
 import { Help } from "../shared/help.js";
 import { hasKeys, isField, isShortcut, takeKeys, watchPickers } from "../shared/keys.js";
 import { mounting } from "../shared/mount.js";
-import { BoxPlot, LogAxis, milliseconds, plain, powerOfTen } from "./axis.js";
+import { BoxPlot, LogAxis, milliseconds, plain, powerOfTen, roomIn } from "./axis.js";
 import { Curves } from "./curves.js";
 import { Records, spreadOf, verdict } from "./records.js";
 
@@ -47,6 +47,7 @@ class RacePage {
     this.repeat = part(root, ".repeat");
     this.measure = part(root, ".measure");
     this.failures = part(root, ".failures");
+    this.absent = part(root, ".absent");
     this.lines = part(root, ".lines");
     /** @type {SVGElement} */
     this.curves = part(root, ".curves");
@@ -97,6 +98,7 @@ class RacePage {
     this.choice("against", () => this.draw());
     this.choice("column", () => {
       this.card.dataset.column = this.column;
+      this.draw(); // the plots have a width again
     });
     this.card.dataset.column = this.column;
   }
@@ -173,6 +175,7 @@ class RacePage {
     this.race = this.data.race;
     const { race, message, trouble, is_coming: isComing } = this.data;
     say(this.trouble, trouble ?? "");
+    say(this.absent, this.data.absent ?? "");
     this.card.dataset.state = race ? "shown" : isComing ? "coming" : "failed";
     clearTimeout(this.timer);
     if (!race) {
@@ -306,13 +309,20 @@ class RacePage {
     }));
     const values = (/** @type {"time" | "margin"} */ name) =>
       spreads.flatMap(({ [name]: spread }) => (spread ? [spread.low, spread.high] : []));
-    const time = new LogAxis([...values("time"), 0.1, 10], { mostTicks: 5, write: plain });
-    const margin = new LogAxis([...values("margin"), 1e-4, 1], { mostTicks: 4, write: powerOfTen });
+    const { heads } = this;
+    const time = new LogAxis([...values("time"), 0.1, 10], {
+      mostTicks: roomIn(heads.time, 5),
+      write: plain,
+    });
+    const margin = new LogAxis([...values("margin"), 1e-4, 1], {
+      mostTicks: roomIn(heads.margin, 4),
+      write: powerOfTen,
+    });
     for (const [head, axis] of /** @type {const} */ ([
-      [this.heads.time, time],
-      [this.heads.margin, margin],
+      [heads.time, time],
+      [heads.margin, margin],
     ])) {
-      const key = `${axis.low} ${axis.high}`;
+      const key = `${axis.low} ${axis.ticks}`;
       if (head.dataset.key === key) continue;
       head.dataset.key = key;
       head.replaceChildren(part(head, ".axisname"), element("span", { className: "ticks" }, ...axis.names()));

@@ -2,6 +2,9 @@
 
 /** @import { Course, Guide, Lane as Rival, LaneTurn, RaceData, RaceNews, Spread } from "../types" */
 
+const ENOUGH = 20; // rounds before the first verdict, as on the Progress page
+const LATELY = 10; // rounds in which a lane must lead
+
 /** The records of one lane by round, null after it has dropped out. */
 class Lane {
   /** @type {(number | null)[]} */
@@ -118,7 +121,9 @@ function quantileOf(sorted, share) {
  * Compare selected labels with random ones; return a headline and the guide that shows it in the chart.
  *
  * The headline names the strategy that is compared with random selection, and the x from which the leader stays at or
- * above the AUROC that the follower has now. It is null before the fifth round, or without both lanes.
+ * above the AUROC that the follower has now. A single label moves an AUROC by chance, so there is no verdict before
+ * `ENOUGH` rounds, and a lane leads only if all its AUROCs of the last `LATELY` rounds are above all those of the other.
+ * The headline is null before the first round, or without both lanes.
  *
  * @param {Records} records
  * @param {Rival[]} lanes
@@ -128,36 +133,51 @@ function quantileOf(sorted, share) {
 export function verdict(records, lanes, { against, labelSeconds }) {
   const random = lanes.findIndex(({ strategy }) => strategy === "random");
   const chosen = heroOf(lanes);
-  if (random < 0 || chosen < 0 || records.rounds < 5) return { headline: null, guide: null };
+  if (random < 0 || chosen < 0 || !records.rounds) return { headline: null, guide: null };
   const course = (/** @type {number} */ lane) => records.course(lane, against, labelSeconds);
   const [own, other] = [course(chosen), course(random)];
   const [ownLast, otherLast] = [own.ys.at(-1), other.ys.at(-1)];
   if (ownLast == null || otherLast == null) return { headline: null, guide: null };
-  const isAhead = ownLast >= otherLast;
+  const without = (/** @type {string} */ headline) => ({ headline, guide: null });
+  if (records.rounds < ENOUGH) return without(`Too early to say: fewer than ${ENOUGH} labels per strategy.`);
+  const by = `by ${lanes[chosen].label}`;
+  const [ownRange, otherRange] = [lately(own), lately(other)];
+  if (Math.min(records.firstAuroc, ownRange.low, otherRange.low) >= 1)
+    return without("The first labels are enough: AUROC is 1 already.");
+  const isAhead = ownRange.low > otherRange.high;
+  if (!isAhead && otherRange.low <= ownRange.high) {
+    return ownRange.high <= records.firstAuroc && otherRange.high <= records.firstAuroc
+      ? without(`So far neither labels chosen ${by} nor at random have taught anything.`)
+      : without(`Undecided so far: labels chosen ${by} or at random.`);
+  }
   const [leader, follower] = isAhead ? [own, other] : [other, own];
+  const [leading, following] = isAhead ? [by, "at random"] : ["at random", by];
+  const range = isAhead ? otherRange : ownRange;
+  if (range.high <= records.firstAuroc)
+    return without(`So far labels chosen ${following} have taught nothing.`);
   const y = Math.min(ownLast, otherLast);
   const from = reaches(leader, y);
   const to = follower.xs[follower.xs.length - 1];
+  if (!from || range.low <= records.firstAuroc)
+    return without(`So far labels chosen ${leading} teach more than those chosen ${following}.`);
+  if (from >= 0.95 * to) return without(`Undecided so far: labels chosen ${by} or at random.`);
   const seconds = (/** @type {number} */ x) => `${x < 10 ? x.toFixed(1) : Math.round(x)} s`;
   const write = against === "labels" ? String : seconds;
-  const by = `by ${lanes[chosen].label}`;
-  const [leading, following] = isAhead ? [by, "at random"] : ["at random", by];
-  if (!from && y >= 1) return { headline: "The first labels are enough: AUROC is 1 already.", guide: null };
-  if (!from && ownLast === otherLast) {
-    return {
-      headline: `So far neither labels chosen ${by} nor at random have taught anything.`,
-      guide: null,
-    };
-  }
-  if (!from) return { headline: `So far labels chosen ${following} have taught nothing.`, guide: null };
-  if (from >= 0.95 * to) {
-    return { headline: `So far labels chosen at random are as good as those chosen ${by}.`, guide: null };
-  }
   const headline =
     against === "labels"
       ? `${from} ${from === 1 ? "label" : "labels"} chosen ${leading} ${from === 1 ? "equals" : "equal"} ${to} chosen ${following}.`
       : `${write(from)} of labels chosen ${leading} equal ${write(to)} of labels chosen ${following}.`;
   return { headline, guide: { from, to, y, write } };
+}
+
+/**
+ * Return the lowest and the highest AUROC of a course's last `LATELY` rounds.
+ *
+ * @param {Course} course
+ */
+function lately({ ys }) {
+  const last = ys.slice(-LATELY).filter((y) => y != null);
+  return { low: Math.min(...last), high: Math.max(...last) };
 }
 
 /**

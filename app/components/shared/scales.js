@@ -49,7 +49,8 @@ export function roundTicks(low, high, n) {
 }
 
 /**
- * Return 1, 2 and 5 times powers of ten from `low` to `high`; only powers of ten if there are more than six.
+ * Return ticks of a logarithmic scale from `low` to `high`: 1, 2 and 5 times powers of ten. If there are more than six,
+ * return only powers of ten, and if there are fewer than three, return round whole numbers at even steps.
  *
  * @param {number} low
  * @param {number} high
@@ -60,5 +61,6 @@ export function ratioTicks(low, high) {
   const within = (/** @type {number[]} */ ticks) =>
     ticks.filter((tick) => tick >= low * 0.999 && tick <= high * 1.001);
   const fine = within(powers.flatMap((power) => [power, 2 * power, 5 * power]));
+  if (fine.length < 3) return roundTicks(low, high, Math.max(1, Math.min(4, Math.floor(high - low))));
   return fine.length > 6 ? within(powers) : fine;
 }

@@ -224,12 +224,21 @@ def test_the_same_log_gives_the_same_picks(session):
     assert told[0] == told[1]
 
 
-def row(strategy, **known):
-    known = {"label": strategy.capitalize(), "in_use": False, "state": "shown", "item": 1} | known
+def row(strategy, *, spread=1.0, **known):
+    """A row whose times are 1 / ratio ms; their quartiles are that divided and multiplied by `spread`."""
+    ms = 1 / known.get("ratio", 1.0)
+    times = Spread(ms, ms / spread, ms / spread, ms, ms * spread, ms * spread)
+    known = {
+        "label": strategy.capitalize(),
+        "in_use": False,
+        "state": "shown",
+        "item": 1,
+        "ms": times,
+    } | known
     return Row(strategy=strategy, **known)
 
 
-FULL = row("exhaustive", ratio=1.0)
+FULL = row("exhaustive", ratio=1.0, scored=600)
 
 
 @pytest.mark.parametrize(
@@ -254,6 +263,40 @@ def test_the_headline_is_made_from_the_data(used, said):
     assert headline([FULL, row("quick", in_use=True, **used)], 600, "image") == said
 
 
+def test_the_headline_claims_no_speed_where_nothing_was_saved():
+    """An index that scores all items of a small pool is a full scan, however the two times came out."""
+    small = row("quick", in_use=True, ratio=1.4, scored=600)
+    said = "Here Quick scores all 600 images, as a full scan does."
+    assert headline([FULL, small], 600, "image") == said
+
+
+@pytest.mark.parametrize(("spread", "said"), [(1.1, "1.4 times faster."), (1.5, "and takes as long.")])
+def test_the_headline_claims_no_speed_where_the_times_overlap(spread, said):
+    quick = row("quick", in_use=True, ratio=1.4, spread=spread)
+    assert headline([FULL, quick], 600).endswith(said)
+
+
+def test_the_page_says_how_many_items_the_indexes_cover(session, monkeypatch):
+    """While they lag behind the pool, the rows are about the items that they cover."""
+    names = ("random", "exhaustive", "margin-index")
+    monkeypatch.setattr(lanes, "COMPARED", names)
+    label(session, 12)
+    comparison = HyperplaneComparison(session)
+    assert "cover" not in settled(comparison)["about"]
+    pool = session.project.pool
+    part = pool.prefix(N_ITEMS - 100)
+    for behind, said in [
+        (("margin-index",), "Margin index covers only"),
+        (("margin-index", "random"), "Some indexes cover only"),
+        (names, "The indexes cover only"),
+    ]:
+        fitted = {name: make_strategy(name).fit(part if name in behind else pool) for name in names}
+        monkeypatch.setattr(comparison.compared, "ready", lambda fitted=fitted: fitted)
+        comparison.renew(again=True)
+        about = settled(comparison)["about"]
+        assert about.endswith(f"{said} {N_ITEMS - 100} of {N_ITEMS} items so far; ranks count all items.")
+
+
 @pytest.mark.parametrize("word", ["text", "vector"])
 def test_items_are_called_what_they_are(word):
     """The headline is about what people label."""
@@ -266,7 +309,7 @@ def test_beside_the_full_scan_in_use_the_headline_is_about_who_comes_nearest_to_
     lucky = row("random", rank=0, ratio=900.0)
     near, far = row("near", ratio=2.0, typical_rank=1.0), row("far", ratio=50.0, typical_rank=9.0)
     coming = row("coming", state="coming")
-    used = row("exhaustive", in_use=True, ratio=1.0)
+    used = row("exhaustive", in_use=True, ratio=1.0, scored=600)
     assert headline([lucky, used, far, near, coming], 600).startswith("Near picks")
     assert headline([lucky, used, coming], 600) == "Measuring the strategies…"
 
