@@ -28,7 +28,13 @@ HEADLINE, FIGURE, TEXT, SMALL = 34, 26, 20, 18
 """Least font sizes in CSS pixels; the last is a fortieth of the height of a small projector's image."""
 
 BY_PAGE = {
-    "label": {".question": HEADLINE, ".value": FIGURE, ".answers .answer": 24, ".counts b": FIGURE},
+    "label": {
+        ".question": HEADLINE,
+        ".value": FIGURE,
+        ".answers .answer": 24,
+        ".counts b": FIGURE,
+        ".tool span": SMALL,
+    },
     "grid": {".question": HEADLINE, ".sending .tool, .send": TEXT, ".marked": SMALL},
     "review": {
         ".title": HEADLINE,
@@ -71,8 +77,8 @@ BY_PAGE = {
     },
     "race": {
         ".title": HEADLINE,
-        ".curves text, .line b, .tab": TEXT,
-        ".ticks, .head > span, .measure": SMALL,
+        ".curves text, .line b, .tab, .control .word, .control > span, .speed": TEXT,
+        ".ticks, .head > span, .measure, .round": SMALL,
     },
 }
 """Least font sizes of the texts that the back row must read, by page and selector."""

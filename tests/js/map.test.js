@@ -172,6 +172,38 @@ test("until a tile is there, a part of a coarser one stands in for it", async ()
   assert.deepEqual(mosaic.drawn[0], ["whole", left * 64, top * 64, 64, 64, 0, 0, 256, 256]);
 });
 
+test("the points are about two and a half times as large for an audience, at any zoom", () => {
+  const view = viewOf(1000, 800, { cells: 64, finest: 5 });
+  const cell = () => view.side / view.cells;
+  for (const factor of [1, 2, 1.3]) {
+    view.zoomBy(factor);
+    view.isLarge = false;
+    const usual = cell();
+    view.isLarge = true;
+    assert.ok(usual <= 2 * Math.SQRT2 + 1e-9 && cell() >= 5 / Math.SQRT2 - 1e-9);
+    assert.ok([2, 4].includes(Math.round(cell() / usual)));
+  }
+});
+
+test("for an audience, small cells are also painted around and below themselves", async () => {
+  const { tiles } = tilesWith(async () => picture("whole"));
+  const view = viewOf(500, 500, { cells: 256, finest: 0 });
+  const painted = () => {
+    const made = canvas();
+    tiles.draw(made.context, view);
+    return made;
+  };
+  assert.equal(painted().drawn.length, 1);
+  view.isLarge = true;
+  const { drawn, context } = painted();
+  const [whole, ...others] = drawn.map(([, x, y]) => [x, y]);
+  assert.equal(others.length, 8);
+  for (const [x, y] of others) assert.ok(Math.abs(Math.hypot(x - whole[0], y - whole[1]) - 1.5) < 1e-9);
+  assert.equal(context.globalCompositeOperation, "source-over");
+  view.zoomBy(100);
+  assert.equal(painted().drawn.length, 1, "cells that are large need no more");
+});
+
 test("few requests run at once, and after a failed one there is a pause", async () => {
   let fails = true;
   const waiting = [];

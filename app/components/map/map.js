@@ -7,6 +7,7 @@ import { ABSENT, Figure, fixed, whole } from "../shared/figures.js";
 import { Help } from "../shared/help.js";
 import { hasKeys, isField, isShortcut, takeKeys, watchPickers } from "../shared/keys.js";
 import { mounting } from "../shared/mount.js";
+import { isLarge } from "../shared/size.js";
 import { openingOf } from "../shared/text.js";
 import { counted, Found, signed, standsOf } from "./found.js";
 import { Lasso, written } from "./lasso.js";
@@ -28,6 +29,7 @@ const STILL = 4; // movement up to which a press is a click
 const GAP = 14; // between an item and its preview
 const NEWEST = 9; // radius of the newest answer's mark
 const MARK = 6;
+const AFAR = 1.5; // times as large marks in the presenter's size
 const RING = 10; // radius of the ring around the item of the preview
 
 const FACTOR = 1.5; // of the keys and buttons that zoom
@@ -223,6 +225,7 @@ class MapPage {
     }
     this.card.dataset.version = String(data.version);
     this.readColours();
+    view.isLarge = isLarge();
     this.tiles.renew(stampOf(data, this.theme));
     this.describe();
     this.redraw();
@@ -302,7 +305,7 @@ class MapPage {
     const { context, hues } = this;
     for (const [place, [x, y, answer]] of [...this.data.marks.entries()].reverse()) {
       const at = this.view.toScreen({ x, y });
-      const radius = place ? MARK : NEWEST;
+      const radius = (place ? MARK : NEWEST) * (this.view.isLarge ? AFAR : 1);
       context.beginPath();
       context.arc(at.x, at.y, radius, 0, 2 * Math.PI);
       context.fillStyle = hues[answer];

@@ -1,5 +1,5 @@
 // The tiles of the map: each is requested once per version and painted into one picture of all tiles in view, so that a
-// frame draws a single image. Until a tile arrives, its previous version or a part of a coarser tile is drawn.
+// frame draws this picture only. Until a tile arrives, its previous version or a part of a coarser tile is drawn.
 
 /** @import { View } from "./view.js" */
 
@@ -15,6 +15,9 @@ const AT_ONCE = 6; // requests
 const KEPT = 160; // tiles, of at most 256 kB
 const PATIENCE = 2000; // milliseconds before requests after a failed one
 const CRISP_FROM = 4; // CSS pixels per cell from which cells are drawn as sharp squares
+// In the presenter's size, small cells are painted again below themselves, so that they are seen from afar.
+const THICKER = 1.5; // CSS pixels on each side
+const AROUND = 8; // directions
 
 /** @param {Spot} spot */
 const nameOf = ({ zoom, column, row }) => `${zoom}/${column}/${row}`;
@@ -89,7 +92,16 @@ export class Tiles {
     }
     const corner = view.toScreen({ x: range.left / 2 ** zoom, y: range.top / 2 ** zoom });
     context.imageSmoothingEnabled = side / cells < CRISP_FROM;
-    context.drawImage(this.#mosaic, corner.x, corner.y, across * side, down * side);
+    const paint = (dx = 0, dy = 0) =>
+      context.drawImage(this.#mosaic, corner.x + dx, corner.y + dy, across * side, down * side);
+    paint();
+    if (!view.isLarge || side / cells >= CRISP_FROM) return;
+    context.globalCompositeOperation = "destination-over";
+    for (let i = 0; i < AROUND; i += 1) {
+      const angle = (2 * Math.PI * i) / AROUND;
+      paint(THICKER * Math.cos(angle), THICKER * Math.sin(angle));
+    }
+    context.globalCompositeOperation = "source-over";
   }
 
   /**

@@ -5,6 +5,7 @@
 
 const ROOM = 0.94; // share of the free part of the canvas that the whole map takes
 const CELL = 2; // CSS pixels per cell for which tiles are painted
+const LARGE = 2.5; // times as large cells in the presenter's size
 const LARGEST_CELL = 14; // CSS pixels per cell of the finest tiles in the closest view
 
 export class View {
@@ -14,6 +15,7 @@ export class View {
   scale = 1; // CSS pixels per side of the map
   x = 0.5; // the place in the middle of the canvas
   y = 0.5;
+  isLarge = false; // whether points must be seen from afar
   #isWhole = true;
 
   /** @param {{ cells: number, finest: number }} tiles */
@@ -106,9 +108,10 @@ export class View {
     };
   }
 
-  /** Return the zoom, at most `finest`, at which a cell's size on the screen is nearest to `CELL`. */
+  /** Return the zoom, at most `finest`, at which a cell's size on the screen is nearest to `CELL`, or larger for an audience. */
   get zoom() {
-    const zoom = Math.round(Math.log2(this.scale / (this.cells * CELL)));
+    const cell = this.isLarge ? LARGE * CELL : CELL;
+    const zoom = Math.round(Math.log2(this.scale / (this.cells * cell)));
     return Math.min(this.finest, Math.max(0, zoom));
   }
 
