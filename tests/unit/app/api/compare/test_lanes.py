@@ -22,20 +22,6 @@ def compared(tmp_path, monkeypatch):
         yield made
 
 
-def test_an_index_that_becomes_ready_between_two_looks_is_not_lost(compared, monkeypatch):
-    """Either it is awaited, or it is there: a race would otherwise begin without it, and never say so."""
-    indexes = compared._indexes
-    get, looks = indexes.get, []
-
-    def late(word):
-        looks.append(word)
-        return None if word == "exhaustive" and looks.count(word) == 1 else get(word)
-
-    monkeypatch.setattr(indexes, "get", late)
-    assert compared.settled() is None
-    assert list(compared.settled()) == compared.words
-
-
 def test_a_race_says_which_strategies_it_lacks(compared, monkeypatch):
     """Those that the next one will have, and why the others are left out."""
     assert compared.absent(compared.words) == ""
