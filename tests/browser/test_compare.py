@@ -112,7 +112,9 @@ def test_a_row_says_what_its_strategy_picks(server: Server, labeled: Labeling) -
     expect(line(page, "exhaustive").locator(".scored small")).to_have_text("100 %")
     expect(line(page, "margin-index")).to_have_attribute("data-used", "true")
     expect(page.locator(".line[data-used=true]")).to_have_count(1)
-    expect(page.locator(".title")).to_have_text(re.compile(r"^Margin index picks .*\.$"))
+    expect(page.locator(".title")).to_have_text(
+        re.compile(r"^Here Margin index scores all .* images, as a full scan does\.$")
+    )
     expect(page.locator(".about")).to_contain_text(f"{n_items():,} items × 384")
 
 

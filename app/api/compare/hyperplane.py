@@ -295,7 +295,11 @@ def _lag(covered: Mapping[str, int], n_items: int) -> list[str]:
 
 
 def headline(rows: Sequence[Row], n_items: int, word: str = "item") -> str:
-    """Return the sentence that compares the strategy in use with the full scan."""
+    """Return the sentence that compares the strategy in use with the full scan.
+
+    It calls a strategy faster or slower only if the quartiles of the two strategies' times do not overlap.
+    It compares nothing if the strategy scores as many items as the full scan.
+    """
     hero = _hero(rows)
     if hero is None:
         return "Measuring the strategies…"
