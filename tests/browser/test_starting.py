@@ -234,7 +234,13 @@ def test_a_folder_of_another_computer_is_uploaded(
     meant = start_page.get_by_text(f"The question may mean wild_{animal}: then tick this.")
     expect(meant).to_be_visible(timeout=60_000)
     start_page.get_by_text("Subfolders are classes").click()
-    start_page.get_by_role("combobox", name="Class that means yes").click()
+    means_yes = start_page.get_by_role("combobox", name="Class that means yes")
+    expect(means_yes).to_be_visible(timeout=60_000)
+    # A run of the page that goes on would close the list.
+    expect(start_page.get_by_test_id("stApp")).to_have_attribute(
+        "data-test-script-state", "notRunning", timeout=60_000
+    )
+    means_yes.click()
     start_page.get_by_role("option", name=f"wild_{animal}").click()
     start_page.get_by_role("button", name="Create and label").click()
     expect(start_page.locator(".card")).to_have_attribute("data-answerable", "true", timeout=120_000)
