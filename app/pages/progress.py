@@ -8,6 +8,7 @@ import streamlit as st
 
 from closecall.app.api.progress import progress
 from closecall.app.components import PROGRESS
+from closecall.app.exchange.rows import exported
 from closecall.app.pages.chosen import opened, person_at, pick_concept
 from closecall.app.pages.fragment import fragment
 from closecall.app.pages.problems import show_problem
@@ -16,6 +17,7 @@ from closecall.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
+    from closecall.app.sessions.registry import OpenProject
 
 
 def main() -> None:
@@ -25,8 +27,33 @@ def main() -> None:
     project, session = found
     with st.container(key="toolbar", horizontal=True, vertical_alignment="center"):
         pick_concept(project, session, archived=True)
+        offer_export(project, session)
     with st.container(key="progress"):
         show_progress(session)
+
+
+def offer_export(project: OpenProject, session: LabelingSession) -> None:
+    """Offer owners the labels of the session's question as a CSV file."""
+    try:
+        if not person_at(project).is_owner:
+            return
+    except InputError as error:
+        show_problem(error)
+        return
+    concept = session.concept.record
+
+    def labels() -> bytes:
+        with exported(project, concept, "csv", log=False) as file:
+            return file.read()
+
+    st.download_button(
+        "Export labels",
+        labels,
+        file_name=f"{project.key}-labels.csv",
+        mime="text/csv",
+        on_click="ignore",
+        help="The labels of this question as CSV. At the command line, closecall export has other formats.",
+    )
 
 
 @fragment

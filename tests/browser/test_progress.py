@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from playwright.sync_api import BrowserContext, Page, expect
 
+from closecall.app.cli.main import main
 from tests.browser.labeling import Labeling
 from tests.browser.served import Server, make_demo, move_beside
 
@@ -45,6 +48,24 @@ def test_the_page_says_how_far_it_is(server: Server, labeling: Labeling) -> None
         page.get_by_role("img", name=re.compile(r"Answers over time\. \d+ yes and \d+ no"))
     ).to_be_visible()
     expect(page.locator(".audited")).to_have_text(re.compile("hardest|drawn with known probability|begins"))
+
+
+def test_labels_are_exported_from_the_page(server: Server, labeling: Labeling, tmp_path: Path) -> None:
+    """The file has what the command line writes for this question."""
+    for key in "yns":
+        labeling.press(key)
+    page = open_progress(server, labeling)
+    with page.expect_download() as coming:
+        page.get_by_role("button", name="Export labels").click()
+    download = coming.value
+    assert download.suggested_filename == f"{server.key}-labels.csv"
+    download.save_as(tmp_path / "page.csv")
+    project, written = server.data / server.key, tmp_path / "labels.csv"
+    result = CliRunner().invoke(main, ["export", str(project), "--out", str(written)])
+    assert result.exit_code == 0, result.output
+    exported = (tmp_path / "page.csv").read_text("utf-8")
+    assert exported == written.read_text("utf-8")
+    assert len(exported.splitlines()) > 2
 
 
 @pytest.mark.thorough

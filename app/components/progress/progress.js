@@ -89,7 +89,7 @@ class Progress {
         ? ""
         : isComing
           ? "Computing the course so far…"
-          : "The first milestone comes with 20 labels.",
+          : "Accuracy is shown from the first check on.",
     );
     this.audit.show(this.data);
     clearTimeout(this.timer);
@@ -119,7 +119,7 @@ class Progress {
         { className: "yes", values: yes, label: `${now.yes} yes` },
       ],
       x,
-      y: linear(0, most, roundTicks(0, most, 4), short),
+      y: linear(0, most, roundTicks(0, most, Math.min(4, most)), short),
       summary: `${now.yes} yes and ${now.no} no so far.`,
     });
   }
