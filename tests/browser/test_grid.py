@@ -228,7 +228,7 @@ def test_an_impossible_grid_is_told_in_a_sentence(
     """Whatever somebody writes into the address."""
     page = context.new_page()
     page.goto(f"{server.url}/?project=digits&session=new&grid={wrong}")
-    expect(page.get_by_role("alert")).to_contain_text(re.compile(f"grid .* got '?{wrong}"), timeout=30_000)
+    expect(page.get_by_role("alert")).to_contain_text(re.compile(f"Grid .* got '?{wrong}"), timeout=30_000)
 
 
 @pytest.mark.thorough
