@@ -21,7 +21,7 @@ def average_precision(scores: ArrayLike, y: ArrayLike, *, weight: float = 1.0) -
         True for positives.
     weight : float
         Weight of a positive; a negative has the weight 1. The result is that of a set of items in which each
-        positive occurs so many times.
+        positive occurs `weight` times.
 
     Returns
     -------

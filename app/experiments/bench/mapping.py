@@ -100,7 +100,7 @@ class MapMaking(Experiment[Pool]):
         Raises
         ------
         InputError
-            If no map can be made (`build_map`), if the pool has too few items for so many neighbours, if it
+            If no map can be made (`build_map`), if the pool has too few items for the neighbours, if it
             lacks the class `positive`, if the folder `out` exists already, if there is no browser, or if a
             page does not react.
         """

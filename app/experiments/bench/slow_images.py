@@ -21,8 +21,8 @@ from closecall.core.sources import AddressList
 from closecall.core.sources.base import Source
 
 CUT_ONE_IN, REFUSED_ONE_IN = 20, 50
-"""One in so many images is cut off when it is requested for the first time, or is refused whenever it is
-requested (403).
+"""Numbers of images of which one is cut off at its first request, and of which one is refused (403) at every
+request.
 """
 
 LIST = "addresses.csv"

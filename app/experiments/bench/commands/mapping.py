@@ -10,6 +10,7 @@ import click
 from closecall.app.experiments.bench.commands.options import (
     count_option,
     json_option,
+    pace_option,
     pool_option,
     positive_option,
     seed_option,
@@ -28,13 +29,7 @@ from closecall.app.runtime.interruption import NEEDS_NEW_FOLDER, if_stopped
     least=0,
     dest="n_answers",
 )
-@click.option(
-    "--pace",
-    type=click.FloatRange(0),
-    default=0.7,
-    show_default=True,
-    help="Seconds that the person looks at an image.",
-)
+@pace_option
 @positive_option
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), help="Keep the map in this new folder."

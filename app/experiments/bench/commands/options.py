@@ -36,6 +36,14 @@ indexes_option = click.option(
 
 positive_option = click.option("--positive", help="The class that is asked for.  [default: the pool's first]")
 
+pace_option = click.option(
+    "--pace",
+    type=click.FloatRange(0),
+    default=0.7,
+    show_default=True,
+    help="Seconds that the person looks at an image.",
+)
+
 labels_before_option = click.option(
     "--labels", "n_labels", type=click.IntRange(0), default=0, help="Labels that are there before."
 )

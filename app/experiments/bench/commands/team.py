@@ -7,13 +7,18 @@ from typing import Any
 
 import click
 
-from closecall.app.experiments.bench.commands.options import json_option, pool_option
+from closecall.app.experiments.bench.commands.options import (
+    json_option,
+    labels_before_option,
+    pool_option,
+    positive_option,
+)
 from closecall.app.runtime.interruption import NEEDS_NEW_FOLDER, if_stopped
 
 
 @click.command("team")
 @pool_option
-@click.option("--positive", help="The class that is asked for.  [default: the pool's first]")
+@positive_option
 @click.option("--annotators", type=click.IntRange(1), default=20, show_default=True, help="People at once.")
 @click.option(
     "--minutes",
@@ -36,7 +41,7 @@ from closecall.app.runtime.interruption import NEEDS_NEW_FOLDER, if_stopped
     show_default=True,
     help="Share of wrong answers.",
 )
-@click.option("--labels", "n_labels", type=click.IntRange(0), default=0, help="Labels that are there before.")
+@labels_before_option
 @click.option(
     "--leave",
     type=click.IntRange(0),

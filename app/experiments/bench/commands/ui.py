@@ -13,6 +13,7 @@ from closecall.app.experiments.bench.commands.options import (
     count_option,
     json_option,
     labels_before_option,
+    pace_option,
     positive_option,
     seed_option,
 )
@@ -29,13 +30,7 @@ from closecall.core.errors import InputError
 )
 @positive_option
 @count_option("--answers", 200, "Answers of each mode.", dest="n_answers")
-@click.option(
-    "--pace",
-    type=click.FloatRange(0),
-    default=0.7,
-    show_default=True,
-    help="Seconds that the person looks at an image.",
-)
+@pace_option
 @labels_before_option
 @click.option(
     "--mode",

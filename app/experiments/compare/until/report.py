@@ -37,7 +37,7 @@ def labels_until(
     base : str
         Strategy or peer that the others are compared with, by name.
     label_seconds : float or None
-        If given, count seconds of selection and labeling instead of labels, with so many seconds per label.
+        Seconds that a label takes. If given, count seconds of selection and labeling instead of labels.
     json_file : Path or None
         Where the rows and the profile are written as JSON.
 
@@ -59,7 +59,7 @@ def labels_until(
         lines = [_line(row) for row in rows if row["comparison"] == out]
         show_table(("target", "strategy", "reached", unit, f"share of {base}’s"), lines, n_left=2)
     profile = performance_profile(rows)
-    click.echo(f"\nShare of comparisons and targets with at most so many times the fewest {unit}")
+    click.echo(f"\nShare of comparisons and targets on which a strategy needs at most N × the fewest {unit}")
     head = ("strategy", *(f"{factor:g} ×" for factor in FACTORS))
     show_table(head, [(lane_label(name), *map("{:.0%}".format, shares)) for name, shares in profile.items()])
     write_json(
@@ -110,9 +110,9 @@ def until_rows(
 def performance_profile(rows: Sequence[dict[str, Any]]) -> dict[str, list[float]]:
     """Return, for each strategy, the share of comparisons and targets on which it is close to the best.
 
-    Close means that its median is at most so many times the smallest median, for each of `FACTORS` (Dolan and
-    Moré, Mathematical Programming 91, 2002). Targets that no strategy reached in half of the races are left
-    out. A strategy that takes no part in a comparison is not close there.
+    Close means that its median is at most a factor times the smallest median; there is one share for each of
+    `FACTORS` (Dolan and Moré, Mathematical Programming 91, 2002). Targets that no strategy reached in half of
+    the races are left out. A strategy that takes no part in a comparison is not close there.
     """
     best: dict[tuple[str, str], float] = {}
     for row in rows:

@@ -165,18 +165,23 @@ def test_a_port_in_use(project_folder):
         assert str(port) in refused("serve", project_folder, "--headless", "--port", port)
 
 
+def other_process(*words):
+    """A command that serves, at a free port, in a process of its own that has ended."""
+    command = [*words, "--headless", "--port", free_port()]
+    return subprocess.run(
+        [sys.executable, "-m", "closecall.app.cli", *map(str, command)],
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+
+
 def test_a_project_that_is_being_served(tmp_path):
     """Another process is told so; the one that serves goes on."""
     with open_workspace(tmp_path / "projects") as workspace:
         project = new_project(workspace)
         label(project.session(), 2)
-        command = ["serve", project.folder, "--headless", "--port", free_port()]
-        other = subprocess.run(
-            [sys.executable, "-m", "closecall.app.cli", *map(str, command)],
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
+        other = other_process("serve", project.folder)
         assert other.returncode == 2
         assert "already being served" in other.stderr
         assert len(other.stderr.strip().splitlines()) == 1
@@ -188,13 +193,7 @@ def test_a_demo_that_is_being_served(tmp_path):
     with open_workspace(tmp_path / "demo") as workspace:
         key = make_demo(workspace, 300)
         workspace.project(key)
-        command = ["demo", "--items", 300, "--headless", "--data", tmp_path / "demo", "--port", free_port()]
-        other = subprocess.run(
-            [sys.executable, "-m", "closecall.app.cli", *map(str, command)],
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
+        other = other_process("demo", "--items", 300, "--data", tmp_path / "demo")
     assert other.returncode == 2
     assert "already being served" in other.stderr
     assert other.stderr.strip().endswith("or choose another folder for the demo with --data")
