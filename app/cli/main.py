@@ -29,7 +29,7 @@ from closecall.core.errors import InputError
 if TYPE_CHECKING:
     from closecall.app.projects.roles import Roles
     from closecall.app.server.asgi import Listening
-    from closecall.core.pool.build import FeatureType
+    from closecall.core.pool.build_size import FeatureType
 
 
 @click.group(cls=PlainErrors, context_settings={"help_option_names": ["-h", "--help"]})

@@ -13,7 +13,7 @@ from closecall.app.cli.pool import dtype_option, provider_option
 from closecall.core.errors import InputError
 
 if TYPE_CHECKING:
-    from closecall.core.pool.build import FeatureType
+    from closecall.core.pool.build_size import FeatureType
     from closecall.core.sources import Source
 
 database_option = click.option(

@@ -12,7 +12,7 @@ from closecall.app.runtime.interruption import RESUMES, if_stopped
 from closecall.core.errors import InputError
 
 if TYPE_CHECKING:
-    from closecall.core.pool.build import FeatureType
+    from closecall.core.pool.build_size import FeatureType
 
 provider_option = click.option(
     "--provider",

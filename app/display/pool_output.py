@@ -11,7 +11,8 @@ import numpy as np
 
 from closecall.app.display.phrases import bytes_in_words, counted, some
 from closecall.core.duplicates import unrepeated_held_out
-from closecall.core.pool.build import FeatureType, Progress, build, continuing, estimate
+from closecall.core.pool.build import Progress, build, continuing
+from closecall.core.pool.build_size import FeatureType, estimate
 from closecall.core.pool.pool import Pool
 from closecall.core.similar import ByAngle, ExactSearch
 from closecall.core.similar.description import Description

@@ -31,7 +31,8 @@ from closecall.app.projects.pool_builder import Building, what_is_gone
 from closecall.app.projects.roles import OPERATOR, Person
 from closecall.app.projects.uploaded_images import describing_source, features_of_kept
 from closecall.core.errors import InputError
-from closecall.core.pool.build import FeatureType, Progress, estimate
+from closecall.core.pool.build import Progress
+from closecall.core.pool.build_size import FeatureType, estimate
 from closecall.core.pool.manifest import MANIFEST, Manifest
 from closecall.core.pool.pool import Pool
 from closecall.core.pool.source_continuation import plain_spec

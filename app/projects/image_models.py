@@ -13,7 +13,7 @@ from closecall.core.errors import InputError
 from closecall.core.features import EXTRACTORS
 
 if TYPE_CHECKING:
-    from closecall.core.pool.build import FeatureType
+    from closecall.core.pool.build_size import FeatureType
 
 FOLDER = "models"
 
@@ -131,7 +131,7 @@ class ChosenFeatures:
 
     def disk_space(self, n_items: int) -> int:
         """Return the size in bytes of a pool of `n_items` images with these features."""
-        from closecall.core.pool.build import dense_bytes
+        from closecall.core.pool.build_size import dense_bytes
 
         return dense_bytes(n_items, self.n_features or 0, self.dtype or "float32")
 

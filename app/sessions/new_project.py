@@ -13,7 +13,7 @@ from closecall.app.projects.config import LABELS_FILE, POOL_FOLDER, ProjectFile
 from closecall.app.projects.folder_classes import chosen_source
 from closecall.app.projects.uploaded_folders import File
 from closecall.core.errors import InputError
-from closecall.core.pool.build import FeatureType, require_storable
+from closecall.core.pool.build_size import FeatureType, require_storable
 from closecall.core.pool.pool import Pool
 from closecall.core.sources import Source, source_from
 from closecall.core.sources.images import read_image

@@ -15,7 +15,6 @@ A pool grows when it is built again from a source that has the same items, follo
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -23,7 +22,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,23 +32,14 @@ from closecall.core.features import bytes_an_item, compute, has_sparse_rows, n_f
 from closecall.core.files.durable import disk_trouble
 from closecall.core.numerics.rows import Rows, joined, no_rows
 from closecall.core.pool.build_progress import Progress, Reporter, lock_for_building, read_progress
+from closecall.core.pool.build_size import FeatureType, require_room, require_storable
 from closecall.core.pool.manifest import DENSE, MANIFEST, SPARSE, Manifest
 from closecall.core.pool.pool import Pool
 from closecall.core.pool.publish import Content, Publisher, require_own_folder
 from closecall.core.pool.source_continuation import plain_spec, require_continuation
 from closecall.core.sources import Problem, Source
 
-__all__ = [
-    "BuildEstimate",
-    "FeatureType",
-    "Progress",
-    "begin",
-    "build",
-    "cores",
-    "dense_bytes",
-    "estimate",
-    "read_progress",
-]
+__all__ = ["Progress", "begin", "build", "cores", "read_progress"]
 
 FIRST_SEGMENT_ROWS = 100
 SEGMENT_GROWTH = 3
@@ -72,44 +62,8 @@ ANNOUNCED_ITEMS = 256
 """Minimum number of items that are announced to the source in advance, so that a source across a network can
 read them ahead.
 """
-SPARE_BYTES = 32 << 20
-"""Free disk space in bytes that a build must leave."""
-
-_ID_AND_CLASS = np.dtype(np.int64).itemsize + np.dtype(np.int16).itemsize
-"""Bytes that a pool stores per item beside the features."""
-
-FeatureType = Literal["float32", "float16"]
 J = TypeVar("J")
 R = TypeVar("R")
-
-
-@dataclass(frozen=True)
-class BuildEstimate:
-    """Expected size of a pool.
-
-    Parameters
-    ----------
-    items : int
-        Number of items of the source.
-    n_features : int
-    bytes : int
-        Size on disk of the complete pool, if every item can be read.
-    """
-
-    items: int
-    n_features: int
-    bytes: int
-
-
-def estimate(source: Source, *, dtype: FeatureType = "float32") -> BuildEstimate:
-    """Estimate the size of a pool of `source`."""
-    each = bytes_an_item(source, dtype) + _ID_AND_CLASS
-    return BuildEstimate(len(source), n_features(source), round(len(source) * each))
-
-
-def dense_bytes(n_items: int, n_features: int, dtype: FeatureType = "float32") -> int:
-    """Return the size in bytes of a complete pool with dense features."""
-    return n_items * (n_features * np.dtype(dtype).itemsize + _ID_AND_CLASS)
 
 
 def build(
@@ -199,12 +153,6 @@ def begin(source: Source, path: Path | str, *, dtype: FeatureType | None = None)
             lock.release()
 
 
-def require_storable(source: Source, dtype: FeatureType | None) -> None:
-    """Raise InputError if the features of `source` can't be stored in the type `dtype`."""
-    if has_sparse_rows(source) and dtype == "float16":
-        raise InputError(f"{source.title} gives sparse features, which are float32, got dtype float16")
-
-
 def continuing(source: Source, pool: Path) -> Source:
     """Return the source with which `build` continues the pool in a folder, or `source` if there is no pool.
 
@@ -226,7 +174,7 @@ def _begin(source: Source, pool: Path, dtype: FeatureType | None) -> Publisher:
             raise InputError(f"{source.title} has no items: a pool needs at least one")
         require_storable(source, dtype)
         publisher = Publisher(pool, _manifest_for(source, dtype or "float32", n_features(source)))
-        _require_room(source, pool, publisher.manifest)
+        require_room(source, pool, publisher.manifest)
         publisher.begin(source)
         return publisher
     before = Pool.open(pool)
@@ -238,7 +186,7 @@ def _begin(source: Source, pool: Path, dtype: FeatureType | None) -> Publisher:
         with disk_trouble(pool):
             publisher.tidy()
         if not manifest.complete:
-            _require_room(source, pool, manifest)
+            require_room(source, pool, manifest)
         return publisher
     require_continuation(before, manifest, source)
     grown = replace(
@@ -248,7 +196,7 @@ def _begin(source: Source, pool: Path, dtype: FeatureType | None) -> Publisher:
         segments=manifest.segments,
     )
     publisher = Publisher(pool, grown)
-    _require_room(source, pool, publisher.manifest)
+    require_room(source, pool, publisher.manifest)
     publisher.begin(source)
     return publisher
 
@@ -444,17 +392,6 @@ def _make_folder(pool: Path) -> None:
         raise InputError(f"{pool} is not a pool: a pool is a folder") from None
     except OSError as error:
         raise InputError(f"the folder {pool} cannot be made: {error.strerror or error}") from error
-
-
-def _require_room(source: Source, pool: Path, manifest: Manifest) -> None:
-    whole = estimate(source, dtype="float16" if manifest.dtype == "float16" else "float32")
-    there = sum(stamp.bytes for part in manifest.parts for stamp in part.files.values())
-    needed = whole.bytes - there + SPARE_BYTES
-    free = shutil.disk_usage(pool).free
-    if free < needed:
-        raise InputError(
-            f"the disk of {pool} has {free / 1e9:.2f} GB free, and the pool needs {needed / 1e9:.2f} GB more"
-        )
 
 
 def cores() -> int:

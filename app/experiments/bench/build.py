@@ -18,7 +18,8 @@ from closecall.app.experiments.bench.experiment import Experiment, Row
 from closecall.app.experiments.bench.memory import PeakMemory, anonymous_mb
 from closecall.core.errors import InputError
 from closecall.core.features.gist import Gist
-from closecall.core.pool.build import Progress, build, estimate
+from closecall.core.pool.build import Progress, build
+from closecall.core.pool.build_size import estimate
 from closecall.core.sources import Source
 from closecall.core.sources.embedded import Embedded
 

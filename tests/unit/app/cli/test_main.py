@@ -22,8 +22,8 @@ from closecall.app.display import pool_output
 from closecall.app.display.phrases import bytes_in_words
 from closecall.app.sessions.demo_project import make_demo
 from closecall.core.errors import InputError
-from closecall.core.pool.build import dense_bytes
 from closecall.core.pool.build_progress import being_built
+from closecall.core.pool.build_size import dense_bytes
 from closecall.core.pool.manifest import Manifest
 from closecall.core.sources import source_from
 from closecall.storage.address import with_schema

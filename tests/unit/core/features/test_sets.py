@@ -16,7 +16,8 @@ from closecall.core.errors import InputError
 from closecall.core.features import EdgeSets, compute, has_sparse_rows, n_features, of_image
 from closecall.core.features.sets import points
 from closecall.core.linear.hyperplane import Hyperplane
-from closecall.core.pool.build import build, estimate
+from closecall.core.pool.build import build
+from closecall.core.pool.build_size import estimate
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import make_strategy
 from closecall.core.sources import Arrays, Described, Digits, Folder, source_from

@@ -16,8 +16,9 @@ from PIL import Image
 
 from closecall.core.errors import InputError
 from closecall.core.features import compute
-from closecall.core.pool.build import Progress, build, estimate, read_progress
+from closecall.core.pool.build import Progress, build, read_progress
 from closecall.core.pool.build_progress import lock_for_building
+from closecall.core.pool.build_size import estimate
 from closecall.core.pool.manifest import Manifest
 from closecall.core.pool.pool import Pool
 from closecall.core.sources import KINDS, source_from

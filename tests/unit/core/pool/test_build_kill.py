@@ -281,7 +281,7 @@ def test_a_disk_that_fills_while_building(
     small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When others fill the disk, building ends in one sentence, and goes on when there is room again."""
-    monkeypatch.setattr("closecall.core.pool.build.SPARE_BYTES", 0)
+    monkeypatch.setattr("closecall.core.pool.build_size.SPARE_BYTES", 0)
     source = FakeSource(500, 512)
     path, filler = small_disk / "p", small_disk / "filler"
 
@@ -315,7 +315,7 @@ def test_a_disk_that_cannot_be_written(small_disk: Path) -> None:
     """On a read-only disk a whole pool opens, and building says what hinders it."""
     path = small_disk / "p"
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr("closecall.core.pool.build.SPARE_BYTES", 0)
+        monkeypatch.setattr("closecall.core.pool.build_size.SPARE_BYTES", 0)
         small_pool(path, FakeSource(100))
         before = contents(path)
         subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)

@@ -16,7 +16,8 @@ from scipy.sparse import csr_array
 from closecall.core.errors import InputError
 from closecall.core.features import compute
 from closecall.core.linear.hyperplane import Hyperplane
-from closecall.core.pool.build import build, estimate
+from closecall.core.pool.build import build
+from closecall.core.pool.build_size import estimate
 from closecall.core.pool.feature_files import COLUMNS, STARTS, VALUES
 from closecall.core.pool.manifest import Manifest
 from closecall.core.pool.pool import Pool

@@ -1,0 +1,71 @@
+"""Size of a pool before it is built, and the disk space for it."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from closecall.core.errors import InputError
+from closecall.core.features import bytes_an_item, has_sparse_rows, n_features
+from closecall.core.pool.manifest import Manifest
+from closecall.core.sources import Source
+
+FeatureType = Literal["float32", "float16"]
+"""Type in which features are stored."""
+
+SPARE_BYTES = 32 << 20
+"""Free disk space in bytes that a build must leave."""
+
+_ID_AND_CLASS = np.dtype(np.int64).itemsize + np.dtype(np.int16).itemsize
+"""Bytes that a pool stores per item beside the features."""
+
+
+@dataclass(frozen=True)
+class BuildEstimate:
+    """Expected size of a pool.
+
+    Parameters
+    ----------
+    items : int
+        Number of items of the source.
+    n_features : int
+    bytes : int
+        Size on disk of the complete pool, if every item can be read.
+    """
+
+    items: int
+    n_features: int
+    bytes: int
+
+
+def estimate(source: Source, *, dtype: FeatureType = "float32") -> BuildEstimate:
+    """Estimate the size of a pool of `source`."""
+    each = bytes_an_item(source, dtype) + _ID_AND_CLASS
+    return BuildEstimate(len(source), n_features(source), round(len(source) * each))
+
+
+def dense_bytes(n_items: int, n_features: int, dtype: FeatureType = "float32") -> int:
+    """Return the size in bytes of a complete pool with dense features."""
+    return n_items * (n_features * np.dtype(dtype).itemsize + _ID_AND_CLASS)
+
+
+def require_storable(source: Source, dtype: FeatureType | None) -> None:
+    """Raise InputError if the features of `source` can't be stored in the type `dtype`."""
+    if has_sparse_rows(source) and dtype == "float16":
+        raise InputError(f"{source.title} gives sparse features, which are float32, got dtype float16")
+
+
+def require_room(source: Source, pool: Path, manifest: Manifest) -> None:
+    """Raise InputError if the disk has too little room for the parts of the pool that are still missing."""
+    whole = estimate(source, dtype="float16" if manifest.dtype == "float16" else "float32")
+    there = sum(stamp.bytes for part in manifest.parts for stamp in part.files.values())
+    needed = whole.bytes - there + SPARE_BYTES
+    free = shutil.disk_usage(pool).free
+    if free < needed:
+        raise InputError(
+            f"the disk of {pool} has {free / 1e9:.2f} GB free, and the pool needs {needed / 1e9:.2f} GB more"
+        )
