@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -16,11 +18,12 @@ from tests.onnx_kit import write_model
 
 
 @pytest.fixture
-def beside(server: Server, tmp_path: Path) -> Server:
-    """A project of its own on the same server, and a model among the projects."""
+def beside(server: Server, tmp_path: Path) -> Iterator[Server]:
+    """A project of its own on the same server, and for as long a model among the projects."""
     make_demo(tmp_path / "made", server)
     write_model(server.data / "models" / "small" / "model.onnx")
-    return move_beside(tmp_path / "made" / "digits", "described", server)
+    yield move_beside(tmp_path / "made" / "digits", "described", server)
+    shutil.rmtree(server.data / "models")
 
 
 def described(server: Server) -> list[str | None]:

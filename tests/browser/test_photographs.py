@@ -361,7 +361,8 @@ def ask_with_examples(labeling: Labeling, question: str, examples: list[Path]) -
     page.get_by_label("Another question about these items").fill(question)
     page.get_by_label("Guideline (optional)").fill(GUIDELINE)
     page.get_by_role("button", name="Add and label").click()
-    expect(page.locator(".question")).to_have_text(question)
+    # While the new question comes, the one before may still be there.
+    expect(page.locator(".question")).to_have_text([question])
     labeling.wait()
     page.get_by_role("button", name="Settings").click()
     panel = page.get_by_test_id("stPopoverBody")

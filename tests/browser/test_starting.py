@@ -190,6 +190,7 @@ def test_the_newest_folders_come_first(server: Server, context: BrowserContext, 
     typed = page.get_by_role("textbox", name="Folder")
     expect(typed).to_have_value(newest[0])
     expect(page.get_by_text("2 images.")).to_be_visible()
+    expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
     typed.fill("")
     expect(found.first).to_have_text(newest[0])
 
