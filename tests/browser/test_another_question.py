@@ -44,7 +44,7 @@ def test_its_class_is_chosen_where_the_question_may_mean_one(pets: Pets, context
     """Until then, the question is refused; then it is asked at once, and the class means yes."""
     labeling = Labeling(context.new_page(), pets.url)
     page = labeling.page
-    expect(page.locator(".question")).to_have_text("Is it a dog?")
+    expect(page.locator(".question")).to_have_text(["Is it a dog?"])
     labeling.press("y")
     page.get_by_role("button", name="Settings").click()
     panel = page.get_by_test_id("stPopoverBody")
@@ -56,7 +56,7 @@ def test_its_class_is_chosen_where_the_question_may_mean_one(pets: Pets, context
     panel.get_by_role("combobox", name="Class that means yes").click()
     page.get_by_role("option", name="wild_cat").click()
     panel.get_by_role("button", name="Add and label").click()
-    expect(page.locator(".question")).to_have_text("Is it a cat?", timeout=30_000)
+    expect(page.locator(".question")).to_have_text(["Is it a cat?"], timeout=30_000)
     expect(panel).to_have_count(0)
     labeling.wait()
     item = labeling.item
@@ -67,4 +67,4 @@ def test_its_class_is_chosen_where_the_question_may_mean_one(pets: Pets, context
     assert meant == {"Is it a dog?": "dog", "Is it a cat?": "wild_cat"}
     page.get_by_role("combobox", name="Question").click()
     page.get_by_role("option", name="Is it a dog?").click()
-    expect(page.locator(".question")).to_have_text("Is it a dog?", timeout=30_000)
+    expect(page.locator(".question")).to_have_text(["Is it a dog?"], timeout=30_000)

@@ -276,7 +276,7 @@ def test_starting_afresh_asks_first_and_keeps_everything(server: Server, labelin
     choose(page, "Reset", exact=True)
     labeling.wait()
     assert labeling.session != old
-    expect(page.locator(".question")).to_have_text("Is this a 7?")
+    expect(page.locator(".question")).to_have_text(["Is this a 7?"])
     expect(page.locator(".counts .yes b")).to_have_text("0")
     labeling.press("y")
     assert [row["answer"] for row in server.answers(labeling.session)] == ["yes"]

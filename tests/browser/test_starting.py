@@ -40,7 +40,7 @@ def test_the_first_address_shows_the_demo(server: Server, context: BrowserContex
 def test_a_project_leads_to_its_labeling_page(start_page: Page) -> None:
     """The list's button opens the project."""
     start_page.locator(".st-key-open-digits button").click()
-    expect(start_page.locator(".question")).to_have_text("Is this a 7?")
+    expect(start_page.locator(".question")).to_have_text(["Is this a 7?"])
 
 
 def test_a_folder_becomes_a_project_that_can_be_labeled(
@@ -61,7 +61,7 @@ def test_a_folder_becomes_a_project_that_can_be_labeled(
         return {found.name for found in server.data.glob("is-it-green*")}
 
     double_click(fill_in())
-    expect(start_page.locator(".question")).to_have_text("Is it green?", timeout=30_000)
+    expect(start_page.locator(".question")).to_have_text(["Is it green?"], timeout=30_000)
     expect(start_page.locator(".card")).to_have_attribute("data-answerable", "true", timeout=120_000)
     assert made() == {"is-it-green"}
     start_page.goto(f"{server.url}/projects")
@@ -104,7 +104,7 @@ def test_a_model_beside_the_projects_describes_a_folder(
     expect(start_page.get_by_role("button", name="Remove 003.png")).to_be_visible()
     expect(start_page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
     start_page.get_by_role("button", name="Create and label").click()
-    expect(start_page.locator(".question")).to_have_text("Is it striped?", timeout=30_000)
+    expect(start_page.locator(".question")).to_have_text(["Is it striped?"], timeout=30_000)
     card = start_page.locator(".card")
     expect(card).to_have_attribute("data-answerable", "true", timeout=120_000)
     pool = Pool.open(server.data / "is-it-striped" / "pool")
@@ -137,7 +137,7 @@ def test_subfolders_are_offered_as_classes(start_page: Page, server: Server, tmp
     expect(offer).not_to_be_checked()
     expect(start_page.get_by_text("Subfolders: 2024-01, 2024-02, 2024-03.")).to_be_visible()
     start_page.get_by_role("button", name="Create and label").click()
-    expect(start_page.locator(".question")).to_have_text("Is there a fox?", timeout=30_000)
+    expect(start_page.locator(".question")).to_have_text(["Is there a fox?"], timeout=30_000)
     made = json.loads((server.data / "is-there-a-fox" / "project.json").read_text())
     assert made["use_classes"] is False
 
