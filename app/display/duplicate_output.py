@@ -92,6 +92,11 @@ def show_duplicates(
         f"another. Saved in {folder}."
     )
     _show_largest(groups, own, names)
+    if not groups and (double := 2 * np.degrees(rule.angle)) > 0:
+        click.echo(
+            f"To find less similar items, double the angle: --angle {double:.3g}. Copies differ more in the "
+            "features of an image model than in GIST."
+        )
     if check:
         _show_border(found, crossing, beyond, names)
     if len(beyond):

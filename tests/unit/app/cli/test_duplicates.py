@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from hashlib import blake2b
 
 import numpy as np
@@ -83,6 +84,14 @@ def test_groups_are_found_saved_printed_and_written(pool, tmp_path, words):
     assert saved.groups.n_groups == PATTERNS
     assert saved.rule.angle == np.radians(8)
     assert {name: digest for name, digest in contents(pool.path).items() if name in before} == before
+
+
+@pytest.mark.parametrize(("degrees", "advised"), [(0.001, ["0.002"]), (0, [])])
+def test_if_nothing_is_found_a_larger_angle_is_advised(pool, degrees, advised):
+    """It is twice as large; an angle of 0 asks for equal features, and stays."""
+    result = run("pool", "duplicates", pool.path, "--angle", degrees)
+    assert "0 groups of 0 items" in result.output
+    assert re.findall(r"--angle (\S+)\. ", result.output) == advised
 
 
 def test_without_an_angle_that_of_the_last_run_counts(pool):
