@@ -102,7 +102,7 @@ def test_a_model_beside_the_projects_describes_a_folder(
     start_page.get_by_role("textbox", name="Question").fill("Is it striped?")
     start_page.get_by_test_id("stFileUploader").locator("input").set_input_files(folder / "003.png")
     expect(start_page.get_by_role("button", name="Remove 003.png")).to_be_visible()
-    expect(start_page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
+    at_rest(start_page)
     start_page.get_by_role("button", name="Create and label").click()
     expect(start_page.locator(".question")).to_have_text(["Is it striped?"], timeout=30_000)
     card = start_page.locator(".card")
@@ -190,9 +190,16 @@ def test_the_newest_folders_come_first(server: Server, context: BrowserContext, 
     typed = page.get_by_role("textbox", name="Folder")
     expect(typed).to_have_value(newest[0])
     expect(page.get_by_text("2 images.")).to_be_visible()
-    expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
+    at_rest(page)
     typed.fill("")
     expect(found.first).to_have_text(newest[0])
+
+
+def at_rest(page: Page) -> None:
+    """Wait until the page's script does not run."""
+    expect(page.get_by_test_id("stApp")).to_have_attribute(
+        "data-test-script-state", "notRunning", timeout=60_000
+    )
 
 
 def choose(uploader: Locator, folder: Path) -> None:
@@ -234,15 +241,15 @@ def test_a_folder_of_another_computer_is_uploaded(
     question.press("Tab")
     meant = start_page.get_by_text(f"The question may mean wild_{animal}: then tick this.")
     expect(meant).to_be_visible(timeout=60_000)
+    at_rest(start_page)
     start_page.get_by_text("Subfolders are classes").click()
     means_yes = start_page.get_by_role("combobox", name="Class that means yes")
     means_yes.scroll_into_view_if_needed(timeout=60_000)
     # A list that opens while the page runs or scrolls is closed again.
-    expect(start_page.get_by_test_id("stApp")).to_have_attribute(
-        "data-test-script-state", "notRunning", timeout=60_000
-    )
+    at_rest(start_page)
     means_yes.click()
     start_page.get_by_role("option", name=f"wild_{animal}").click()
+    at_rest(start_page)
     start_page.get_by_role("button", name="Create and label").click()
     expect(start_page.locator(".card")).to_have_attribute("data-answerable", "true", timeout=120_000)
     assert len(list((server.data / "images" / f"is-it-a-{animal}").rglob("*.png"))) == 60
