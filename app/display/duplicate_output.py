@@ -92,11 +92,9 @@ def show_duplicates(
         f"another. Saved in {folder}."
     )
     _show_largest(groups, own, names)
-    if not groups and (double := 2 * np.degrees(rule.angle)) > 0:
-        click.echo(
-            f"To find less similar items, double the angle: --angle {double:.3g}. Copies differ more in the "
-            "features of an image model than in GIST."
-        )
+    double = 2 * float(np.degrees(rule.angle))
+    if kind == "near" and not groups and 0 < double < 90:
+        click.echo(f"To find less similar items, double the angle: --angle {double:.3g}")
     if check:
         _show_border(found, crossing, beyond, names)
     if len(beyond):

@@ -86,12 +86,15 @@ def test_groups_are_found_saved_printed_and_written(pool, tmp_path, words):
     assert {name: digest for name, digest in contents(pool.path).items() if name in before} == before
 
 
-@pytest.mark.parametrize(("degrees", "advised"), [(0.001, ["0.002"]), (0, [])])
-def test_if_nothing_is_found_a_larger_angle_is_advised(pool, degrees, advised):
-    """It is twice as large; an angle of 0 asks for equal features, and stays."""
-    result = run("pool", "duplicates", pool.path, "--angle", degrees)
+@pytest.mark.parametrize(
+    ("words", "advised"),
+    [(["--angle", 0.001], ["0.002"]), (["--angle", 0], []), (["--angle", 0.001, "--bursts"], [])],
+)
+def test_if_no_near_duplicates_are_found_a_larger_angle_is_advised(pool, words, advised):
+    """It is twice as large; an angle of 0 asks for equal features, and bursts also depend on the time."""
+    result = run("pool", "duplicates", pool.path, *words)
     assert "0 groups of 0 items" in result.output
-    assert re.findall(r"--angle (\S+)\. ", result.output) == advised
+    assert re.findall(r"double the angle: --angle (\S+)\n", result.output) == advised
 
 
 def test_without_an_angle_that_of_the_last_run_counts(pool):
