@@ -7,7 +7,7 @@ from closecall.storage.exports import export
 from closecall.storage.fold import LabelState, Standing
 from closecall.storage.happenings import Happenings
 from closecall.storage.leading import Lead
-from closecall.storage.leases import LeaseTable
+from closecall.storage.leases import Activity, LeaseTable
 from closecall.storage.log import LabelLog
 from closecall.storage.notices import Notice
 from closecall.storage.records import (
@@ -29,6 +29,7 @@ from closecall.storage.session_claims import Claims
 from closecall.storage.webhooks import Webhooks
 
 __all__ = [
+    "Activity",
     "AnswerRecord",
     "AppendResult",
     "Archive",

@@ -1,4 +1,4 @@
-"""The leases of sessions as rows of the database, for servers that share a project.
+"""The leases of sessions as rows of the database, for servers that share a project, and sessions' activity.
 
 The rules of leases are in `app.engine.leases`. All times are the database's, so the clocks of the servers
 don't matter. Leases are changed in losable transactions (`Database.write`). The lease of a shown item is not
@@ -19,6 +19,7 @@ from sqlalchemy import (
     String,
     bindparam,
     delete,
+    func,
     insert,
     literal_column,
     select,
@@ -28,6 +29,9 @@ from sqlalchemy import (
 
 from closecall.storage.database import Database
 from closecall.storage.models import EndedLease, SessionClaim, SessionLease
+from closecall.storage.rows import now_ms
+
+_ACTIVITY = "activity"
 
 
 @dataclass(frozen=True)
@@ -209,3 +213,48 @@ class LeaseTable:
             connection.execute(
                 delete(EndedLease).where(EndedLease.scope == self._scope, EndedLease.ended < before)
             )
+
+
+class Activity:
+    """The times of the sessions' last activity, stored by the only server of a project. Thread-safe.
+
+    This server has the leases in memory (`app.engine.leases`). The stored times tell the next server which
+    leases were still valid. A time is a row of `session_leases` without items, in the scope ``activity``.
+
+    Parameters
+    ----------
+    database : Database
+    clock : callable
+        Returns the time in milliseconds since 1970 UTC.
+    """
+
+    def __init__(self, database: Database, clock: Callable[[], int] = now_ms) -> None:
+        self._database = database
+        self._clock = clock
+
+    def note(self, session_id: str, *, is_left: bool = False) -> None:
+        """Store that the session is active now, or that its page is closed.
+
+        Raises
+        ------
+        StorageError
+            If the database fails.
+        """
+        key = {"scope": _ACTIVITY, "session_id": session_id}
+        heard = -self._clock() if is_left else self._clock()
+        with self._database.write(losable=True) as connection:
+            known = connection.execute(update(SessionLease).filter_by(**key).values(heard=heard))
+            if not known.rowcount:
+                connection.execute(insert(SessionLease).values(**key, items=[], heard=heard))
+
+    def times(self) -> dict[str, int]:
+        """Return the stored times by session, in ms since 1970 UTC; negative if the page was then closed."""
+        query = select(SessionLease.session_id, SessionLease.heard).where(SessionLease.scope == _ACTIVITY)
+        with self._database.read() as connection:
+            return {row.session_id: row.heard for row in connection.execute(query)}
+
+    def forget(self, since: int) -> None:
+        """Delete the times before `since`, in milliseconds since 1970 UTC."""
+        with self._database.write(losable=True) as connection:
+            is_old = func.abs(SessionLease.heard) < since
+            connection.execute(delete(SessionLease).where(SessionLease.scope == _ACTIVITY, is_old))

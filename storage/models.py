@@ -236,7 +236,8 @@ class SessionLease(Base):
     """Items leased to a session, if several servers share the project; see `storage.leases`.
 
     `scope` separates the leases of labeling a concept from the leases of adjudicating it. `heard` is the time
-    of the session's last activity, in milliseconds since 1970 UTC by the database's clock.
+    of the session's last activity, in milliseconds since 1970 UTC by the database's clock. If only one server
+    serves the project, rows have no items, and store only this time; see `storage.leases.Activity`.
     """
 
     __tablename__ = "session_leases"

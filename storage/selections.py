@@ -245,15 +245,15 @@ class SelectionLog:
         found = self._all(_selections().order_by(Selection.seq.desc()).limit(1))
         return rows.selection(found[0]) if found else None
 
-    def in_hand(self, since: int) -> list[SelectionRecord]:
+    def in_hand(self, since: int, active: Collection[str] = ()) -> list[SelectionRecord]:
         """Return the unanswered selections that active sessions show, and the selections that may follow.
 
-        A session is active if it has started a round or got foreseen selections at or after `since`, in
-        milliseconds since 1970 UTC. Foreseen selections count because a slow server may store them long after
-        the round has started.
+        A session is active if it is in `active`, or if it has started a round or got foreseen selections at
+        or after `since`, in milliseconds since 1970 UTC. Foreseen selections count because a slow server may
+        store them long after the round has started.
         """
         began = select(Selection.session_id).where(Selection.created >= since).distinct()
-        heard = {session for (session,) in self._all(began)}
+        heard = {session for (session,) in self._all(began)}.union(active)
         newest = select(func.max(Foreseen.seq)).group_by(Foreseen.session_id)
         for (values,) in self._all(select(Foreseen.selection).where(Foreseen.seq.in_(newest))):
             record = rows.foreseen(values)

@@ -14,19 +14,31 @@ the items of all other sessions, but if no other items are left, they choose amo
 own sessions (`Others.sharing_own`). These items are no obstacle if the person asks for particular items,
 as in a search.
 
-The leases are in memory. If several servers share a project, the leases are in the database instead
+The leases are in memory. After a restart, the server takes them from the log, for the sessions whose leases
+had not expired: the times of rounds are in the log, and the times of other activity are stored apart
+(`storage.leases.Activity`). If several servers share a project, the leases are in the database instead
 (`app.engine.shared_leases`), with the same rules.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+
+from closecall.storage import Activity, StorageError
 
 LEASE_SECONDS = 300.0
 """Default number of seconds of inactivity after which a lease expires."""
+
+RENEW_SECONDS = 5.0
+"""Seconds after which activity is stored again; a tenth of a lease's lifetime if that is less.
+
+A lease may therefore expire this much earlier if the server is restarted in the meantime.
+"""
 
 _ENDED_AT_MOST = 10_000
 """If more ended leases than this are remembered, the oldest are dropped.
@@ -146,11 +158,21 @@ class Leases:
         Lifetime of a lease after the session's last activity, in seconds.
     clock : callable
         Monotonic clock, in seconds.
+    activity : Activity or None
+        Where activity is stored, for the next server.
     """
 
-    def __init__(self, seconds: float = LEASE_SECONDS, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        seconds: float = LEASE_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+        activity: Activity | None = None,
+    ) -> None:
         self._seconds = seconds
         self._clock = clock
+        self._activity = activity
+        self._renew_seconds = min(RENEW_SECONDS, seconds / 10)
+        self._noted: dict[str, float] = {}  # by session: when its activity was last stored or logged
         self._held: dict[str, Held] = {}
         self._ended: dict[int, tuple[float, str]] = {}  # by item: end and session of its last lease
         self._lock = threading.Lock()
@@ -158,14 +180,28 @@ class Leases:
     def renew(self, session: str) -> None:
         """Record activity of the session, which renews its leases."""
         with self._lock:
+            now = self._clock()
             if session in self._held:
-                self._held[session].heard = self._clock()
+                self._held[session].heard = now
+            is_due = now - self._noted.get(session, -math.inf) >= self._renew_seconds
+        if is_due:
+            self._note(session)
 
     def leave(self, session: str) -> None:
         """Let the session's leases expire now, because its page is closed."""
         with self._lock:
             if session in self._held:
                 self._held[session].heard = LEFT
+        self._note(session, is_left=True)
+
+    def _note(self, session: str, *, is_left: bool = False) -> None:
+        """Store the session's activity, or that its page is closed."""
+        if self._activity is None:
+            return
+        now = self._clock()
+        with suppress(StorageError):  # the next call stores it
+            self._activity.note(session, is_left=is_left)
+            self._noted[session] = -math.inf if is_left else now
 
     def restore(self, shown: Iterable[tuple[str, int]]) -> None:
         """Give sessions back their leases of an earlier process; `shown` has pairs of session and item."""
@@ -191,6 +227,8 @@ class Leases:
             over = [name for name, held in self._held.items() if held.heard < since and name not in but_for]
             for name in over:
                 del self._held[name]
+            for name in [name for name in self._noted if name not in self._held and name not in but_for]:
+                del self._noted[name]
 
     def add(self, session: str, items: Iterable[int]) -> None:
         """Lease additional items to the session, even if other sessions have leased them."""
@@ -235,6 +273,8 @@ class Leases:
             lost = taken & wanted
             if not lost:
                 self._give(others.session, items, apart)
+                if self._held[others.session].heard != LEFT:
+                    self._noted[others.session] = self._clock()  # the selections are about to be logged
             return frozenset(lost)
 
     def _held_by_others(self, but_for: Collection[str]) -> tuple[int, ...]:

@@ -13,9 +13,6 @@ from collections.abc import Callable, Collection, Container, Iterable
 from closecall.app.engine.leases import LEFT, Held, Leases, Others, give, held_by_others
 from closecall.storage.leases import LeaseChange, LeasesThen, LeaseTable
 
-RENEW_SECONDS = 5.0
-"""Seconds between renewals of an active session's leases; a tenth of a lease's lifetime if that is less."""
-
 TIDY_SECONDS = 60.0
 """Minimum number of seconds between two deletions of the leases that ended long ago."""
 
@@ -49,7 +46,6 @@ class SharedLeases(Leases):
         super().__init__(seconds, clock)  # `_held` is what this server remembers
         self._table = table
         self._answered = answered
-        self._fresh_seconds = min(RENEW_SECONDS, seconds / 10)
         self._tidied = clock()
 
     def renew(self, session: str) -> None:
@@ -170,7 +166,7 @@ class SharedLeases(Leases):
         """Return the remembered leases of a session, or None if there are none or they are too old."""
         with self._lock:
             known = self._held.get(session)
-            is_fresh = known is not None and self._clock() - known.heard < self._fresh_seconds
+            is_fresh = known is not None and self._clock() - known.heard < self._renew_seconds
             return known if is_fresh else None
 
     def _remember(self, session: str, items: Iterable[int], now: float) -> None:

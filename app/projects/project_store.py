@@ -27,7 +27,7 @@ from closecall.app.runtime.cores import CORES
 from closecall.app.runtime.news import News
 from closecall.app.runtime.turns import Turns
 from closecall.core.errors import InputError
-from closecall.storage import Archive, Claims, Database, LabelLog, LeaseTable, Notice
+from closecall.storage import Activity, Archive, Claims, Database, LabelLog, LeaseTable, Notice
 
 
 class ProjectStore:
@@ -88,6 +88,7 @@ class ProjectStore:
             )
             self.claims = Claims(self.database) if shared else None
             self.log = LabelLog(self.database, claims=self.claims)
+            self.activity = Activity(self.database)
             self.archive = Archive(self.database)
             self.page_keys = PageKeys(self.database)
             leader = opened.enter_context(self.database.leads("webhooks"))
@@ -110,15 +111,23 @@ class ProjectStore:
     def new_leases(self, scope: str) -> Leases:
         """Return new leases, shared by all servers but independent of leases with another `scope`."""
         if not self.is_shared:
-            return Leases(self.file.lease_seconds)
+            activity = self.activity if scope == "label" else None
+            return Leases(self.file.lease_seconds, activity=activity)
         return SharedLeases(LeaseTable(self.database, scope), self.file.lease_seconds, self.log.hear)
 
     def take_up_leases(self) -> None:
         """Give sessions back the leases that they had in an earlier process (`app.engine.leases`)."""
-        last = self.log.last_shown()
-        if last is not None:
-            shown = self.log.in_hand(last.created - int(1000 * self.file.lease_seconds))
-            self.leases.restore((record.session_id, record.item) for record in shown)
+        last, heard = self.log.last_shown(), self.activity.times()
+        if last is None:
+            return
+        since = max([last.created, *map(abs, heard.values())]) - int(1000 * self.file.lease_seconds)
+        active = [session for session, when in heard.items() if when >= since]
+        self.leases.restore(
+            (record.session_id, record.item)
+            for record in self.log.in_hand(since, active)
+            if record.created > -heard.get(record.session_id, 0)  # else the page was closed
+        )
+        self.activity.forget(since)
 
     def _told(self, notice: Notice) -> None:
         """Pass on a notice of a change that was committed to the database."""

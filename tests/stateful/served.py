@@ -39,7 +39,7 @@ from closecall.app.verification.verify import verify_project
 from closecall.core.pool.manifest import Manifest
 from closecall.core.pool.pool import Pool
 from closecall.core.sources import source_from
-from closecall.storage import Concepts, Database
+from closecall.storage import Activity, Concepts, Database
 from closecall.storage.records import STATUSES
 from tests.folders import fresh_folder
 from tests.pools import small_pool
@@ -178,9 +178,9 @@ class Served:
         self._read = self._compared = 0
         self.open()
 
-    def _leases(self, seconds: float) -> Leases:
+    def _leases(self, seconds: float, *, activity: Activity | None) -> Leases:
         """Leases that end when this clock says so."""
-        return Leases(seconds, clock=self._now)
+        return Leases(seconds, clock=self._now, activity=activity)
 
     def _now(self) -> float:
         """Seconds that only ever grow, as those of a clock: no two moments are the same."""

@@ -16,7 +16,8 @@ from closecall.storage import AnswerRecord, SelectionRecord
 SLACK_SECONDS = 5.0
 """Tolerance for the time when a lease expires, in seconds.
 
-It is needed because the server may process the last message of a page with a delay.
+It is needed because the server may process the last message of a page with a delay, and because a restart may
+shorten a lease by `app.engine.leases.RENEW_SECONDS`.
 """
 
 
@@ -68,7 +69,7 @@ def given_twice(diaries: Sequence[Diary], lease_seconds: float) -> list[int]:
 
     An item counts if the pages of two annotators held it at the same time (see `Held`), or if both had it in
     view, one after the other. An item does not count if the first annotator's lease had expired. A lease
-    expires when the annotator's page has received no whole payload (see `Page`) for the lease's duration.
+    expires when the annotator's page has asked for no whole payload (see `Page`) for the lease's duration.
     """
     hands: dict[int, list[tuple[Diary, Held]]] = defaultdict(list)
     for diary in diaries:

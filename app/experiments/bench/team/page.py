@@ -17,6 +17,7 @@ reply. The simulated page never sends two such requests at once. It does not lis
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any
@@ -49,9 +50,9 @@ class Page:
     store : Store
         The browser's ``localStorage``.
     heard : callable
-        Called after the card has processed a payload from the server. The argument is True for a whole
-        payload, and False for a part that has only the items that may follow. The server takes a request for
-        a whole payload as a sign of activity, and renews the leases of the page.
+        Called after the card has processed a payload from the server. The argument is the time when a whole
+        payload was asked for, and None for a part that has only the items that may follow. The server takes a
+        request for a whole payload as a sign of activity, and renews the leases of the page.
 
     Attributes
     ----------
@@ -66,7 +67,7 @@ class Page:
         project: str,
         session: str | None,
         store: Store,
-        heard: Callable[[bool], None],
+        heard: Callable[[float | None], None],
     ) -> None:
         self.session = session
         self.card = Card(store, self._send)
@@ -102,8 +103,8 @@ class Page:
                 if self.session is None:
                     started = await self._ask("POST", self._path("sessions"), body={})
                     self.session = str(started["id"])
-                body = {"view": VIEW, "wait": 0, "answers": []}
-                return self._show(await self._ask("POST", self._card_path, body=body))
+                body, asked = {"view": VIEW, "wait": 0, "answers": []}, time.time()
+                return self._show(await self._ask("POST", self._card_path, body=body), asked)
             await asyncio.sleep(RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)])
             failures += 1
 
@@ -129,7 +130,7 @@ class Page:
             self._start(self._post(answers))
 
     async def _post(self, answers: list[dict[str, Any]]) -> None:
-        wait = {} if self.card.can_answer else {"wait": 0}
+        wait, asked = {} if self.card.can_answer else {"wait": 0}, time.time()
         try:
             data = await self._ask("POST", self._card_path, body={"view": VIEW, **wait, "answers": answers})
         except FAILURES:
@@ -139,12 +140,12 @@ class Page:
         before = self._data
         if before is not None and _is_older(data, before):
             data = {**before, **{part: data[part] for part in ("acked", "refused", "message")}}
-        self._show(data)
+        self._show(data, asked)
         sent = {answer["id"] for answer in answers}
         if any(answer["id"] not in sent for answer in self.card.pending):
             self._exchange(self.card.pending)
 
-    def _show(self, data: Mapping[str, Any], *, is_whole: bool = True) -> None:
+    def _show(self, data: Mapping[str, Any], asked: float | None) -> None:
         self._data, waiting = data, len(self.card.pending)
         self.card.update(data)
         if len(self.card.pending) < waiting:
@@ -152,7 +153,7 @@ class Page:
         if not self.card.pending:
             self._set_timer("retry", None)
         self._follow(data)
-        self._heard(is_whole)
+        self._heard(asked)
 
     def _follow(self, data: Mapping[str, Any]) -> None:
         """Wait or poll for items that the server has not computed yet."""
@@ -182,7 +183,7 @@ class Page:
         if not now["item"] or now["item"]["selection"] != selection:
             return
         if part is not None:
-            self._show({**now, **part, "acked": [], "refused": []}, is_whole=False)
+            self._show({**now, **part, "acked": [], "refused": []}, None)
         elif now is data:
             self._poll_later()
 

@@ -109,7 +109,7 @@ class Diary:
     refused : dict
         Reasons why the server refused answers, by the answer's id.
     heard_at : list of float
-        Times when whole payloads from the server arrived; see `Page`.
+        Times when the page asked for the whole payloads that arrived; see `Page`.
     reloads : int
         Number of times that the page was reloaded.
     left : float or None
@@ -256,11 +256,11 @@ class Person:
         self._unfollowed = None if is_followed else press
         self._note_hands(page)
 
-    def _heard(self, is_whole: bool) -> None:
+    def _heard(self, asked: float | None) -> None:
         page, now = self._page, time.time()
         assert page is not None
-        if is_whole:
-            self.diary.heard_at.append(now)
+        if asked is not None:
+            self.diary.heard_at.append(asked)
         self.diary.session = page.card.session or ""
         waiting = page.card.saving
         for name in [name for name in self._unsaved if name not in waiting]:

@@ -18,14 +18,14 @@ from hypothesis import strategies as st
 
 from closecall.app.api.cards import card_of, submit
 from closecall.app.api.sessions import started
-from closecall.app.engine.leases import LEASE_SECONDS, Leases
+from closecall.app.engine.leases import LEASE_SECONDS, RENEW_SECONDS, Leases
 from closecall.app.engine.shared_leases import SharedLeases
 from closecall.app.projects.config import PROJECT_FILE, ProjectFile
 from closecall.app.projects.roles import SOMEBODY, Person
 from closecall.app.sessions.registry import OpenProject
 from closecall.app.sessions.workspace import Workspace
 from closecall.core.errors import InputError
-from closecall.storage import Database, LeaseTable
+from closecall.storage import Database, LeaseTable, StorageError
 from tests.projects import answer, label, marks, new_project, open_workspace, verified, wait_for_index
 from tests.scale import scaled
 from tests.storage_kit import ENGINES
@@ -617,6 +617,76 @@ def test_no_lease_ends_while_no_server_is_there(tmp_path):
     time.sleep(1.1)
     with open_workspace(tmp_path) as workspace:
         assert in_hand(card) <= set(workspace.project(key).leases.held())
+
+
+def test_a_page_that_was_active_stays_active_over_a_restart(tmp_path):
+    """Although it began no round: what a server heard of it, the next server knows."""
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace, n_items=110)
+        replace(project.file, lease_seconds=1.0).write(project.folder)
+        key = project.key
+    with open_workspace(tmp_path) as workspace:
+        project = workspace.project(key)
+        ada, bob = project.session(annotator="ada"), project.session(annotator="bob")
+        card, other = coming(ada), coming(bob)
+        for _ in range(5):
+            time.sleep(0.3)
+            ada.touch()
+            other = submit(bob, [answer(other, "no")])
+        assert not in_hand(card) & in_hand(other)
+    with open_workspace(tmp_path) as workspace:
+        assert in_hand(card) <= set(workspace.project(key).leases.held())
+
+
+def test_a_closed_page_has_nothing_after_a_restart(tmp_path):
+    """Others may have its items at once, as before; who comes back still has what nobody took."""
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace, n_items=110)
+        ada, bob = project.session(annotator="ada"), project.session(annotator="bob")
+        card, other = coming(ada), coming(bob)
+        project.close_page(ada)
+        key, session = project.key, ada.id
+    with open_workspace(tmp_path) as workspace:
+        project = workspace.project(key)
+        assert set(project.leases.held()) == in_hand(other)
+        assert coming(project.session(session))["item"] == card["item"]
+        assert card["item"]["id"] in project.leases.held()
+
+
+class Noted:
+    """Stores activity, unless it fails."""
+
+    def __init__(self) -> None:
+        self.notes: list[tuple[str, bool]] = []
+        self.fails = False
+
+    def note(self, session: str, *, is_left: bool = False) -> None:
+        if self.fails:
+            raise StorageError("the disk is full", "full")
+        self.notes.append((session, is_left))
+
+
+def test_activity_is_stored_every_few_seconds(clock):
+    """Not if the log tells it; a closed page, and its return, at once; what failed, at the next activity."""
+    noted = Noted()
+    leases = Leases(clock=clock, activity=noted)
+    for passed in (0, RENEW_SECONDS / 2, RENEW_SECONDS / 2):
+        clock.now += passed
+        leases.renew("ada")
+    assert noted.notes == 2 * [("ada", False)]
+    clock.now += RENEW_SECONDS
+    assert not leases.others("ada").take({3})
+    leases.renew("ada")
+    assert len(noted.notes) == 2
+    leases.leave("ada")
+    leases.renew("ada")
+    assert noted.notes[2:] == [("ada", True), ("ada", False)]
+    clock.now += RENEW_SECONDS
+    noted.fails = True
+    leases.renew("ada")
+    noted.fails = False
+    leases.renew("ada")
+    assert noted.notes[4:] == [("ada", False)]
 
 
 def test_a_project_says_how_long_its_leases_last(tmp_path):
