@@ -23,7 +23,7 @@ def check_target(file: Path, overwrite: bool) -> None:
     Raises
     ------
     StorageError
-        If `file` is a folder, or is a file and `overwrite` is false (kind `exists`), or if its parent folder
+        If there is such a folder, or such a file without `overwrite` (kind `exists`), or if the parent folder
         is missing (kind `missing`) or can't be written (kind `read-only`).
     """
     if file.is_dir():

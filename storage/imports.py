@@ -92,8 +92,8 @@ def read_labels(
 ) -> Iterator[Claim]:
     """Yield the labels of a file in order; lines without a label are skipped.
 
-    Files written by `export` are supported. From a file of current labels, the counted answers and the
-    adjudications are read. From a file of the log, the answers that were not undone are read. `users` maps
+    Files written by `export` are supported. From a file of current labels, the adjudications and the answers
+    that count are read. From a file of the log, the answers that were not undone are read. `users` maps
     the number or e-mail address of a user of Label Studio to an annotator; see
     `label_studio_reading.read_annotations`.
 

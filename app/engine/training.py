@@ -138,7 +138,7 @@ def _of_examples(examples: Sequence[ExampleRecord], n_features: int) -> learner.
 def accuracy(pool: Pool, hyperplane: Hyperplane | None, positive_class: str | None) -> float | None:
     """Return the hyperplane's accuracy on held-out items, 0 … 1, or None if it is unknown.
 
-    Near-duplicates of items in the pool are left out (`unrepeated_held_out`).
+    Held-out items that are near-duplicates of pool items are left out (`unrepeated_held_out`).
     """
     if hyperplane is None or positive_class not in pool.classes:
         return None

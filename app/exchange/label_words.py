@@ -68,7 +68,7 @@ class Meaning:
     def of(self, claim: Claim, file: object) -> list[tuple[ConceptRecord, AnswerWord]]:
         """Return the answers that a line of the file gives, one per concept.
 
-        A class name may be an answer for several concepts.
+        A class name may answer several questions (concepts).
 
         Raises
         ------

@@ -4,7 +4,7 @@
     uploads/DIGEST.npy         its features under the project's first description
     uploads/NAME/DIGEST.npy    its features under the description NAME (`app.projects.descriptions`)
 
-Under the first description, the features are computed from the image at full size, when it is uploaded.
+The features under the first description are computed from the full-size image, when it is uploaded.
 Missing features are computed from the stored image, when they are needed.
 """
 

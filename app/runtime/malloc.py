@@ -62,7 +62,7 @@ def settle() -> None:
 class Trimmer:
     """A thread that returns free memory to the system at intervals until `close`.
 
-    Objects freed between objects in use leave holes, which later objects don't fill. The thread returns the
+    Freed objects leave holes between objects in use, which later objects don't fill. The thread returns the
     pages of such holes.
 
     Parameters

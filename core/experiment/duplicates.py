@@ -133,7 +133,7 @@ def choose_angle(pairs: Pairs) -> float:
 
 
 def best_angle(angles: Floats64, recall: Floats64, precision: Floats64) -> float:
-    """Choose one of the `angles`, ascending, by the rule in the docstring of this module.
+    """Choose one of the ascending `angles` by the rule in this module's docstring.
 
     `recall` and `precision`, of the same shape, have the rates at each angle. Precision is NaN at an angle
     at which no pair is found.

@@ -110,7 +110,7 @@ class Trials:
     X : array of shape (n_rows, n_features)
         Rows of the pool, at least as many as landmarks.
     Q : array of shape (n_queries, n_features)
-        Validation queries, which are used for nothing else.
+        Validation queries, which are used only for this choice.
     share : float
         R of recall@R, divided by the number of rows.
     params : dict
@@ -291,7 +291,7 @@ def choose(
     X : array of shape (n_rows, n_features)
         Rows of the pool, at least as many as landmarks.
     Q : array of shape (n_queries, n_features)
-        Validation queries, which are used for nothing else.
+        Validation queries, which are used only for this choice.
     share : float
         R of recall@R, divided by the number of rows.
     ranks, scales : sequence

@@ -179,10 +179,10 @@ class Stumps:
 
     @classmethod
     def of(cls, X: Floats32, pairs: Pairs, n_thresholds: int) -> Stumps:
-        """Return the possible stumps for the rows in the pairs.
+        """Return the candidate stumps for the rows of `X` that are in `pairs`.
 
-        Thresholds are halfway between adjacent values of a feature. If there are more than `n_thresholds`,
-        only thresholds at quantiles are kept.
+        Thresholds are halfway between adjacent values of a feature. If a feature has more than
+        `n_thresholds`, only those at quantiles are kept.
 
         Raises
         ------

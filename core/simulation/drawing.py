@@ -54,7 +54,7 @@ class ItemsByClass:
             )
 
     def positives(self, rng: np.random.Generator, n: int) -> list[int]:
-        """Return n positive classes, each with at least `least` items.
+        """Return n positive classes, each with `least` or more items.
 
         The list consists of random permutations of `classes`, one after another.
         """

@@ -80,7 +80,7 @@ def write_figures(drawn: Mapping[str, Callable[[], Figure]], out: Path) -> dict[
     Parameters
     ----------
     drawn : mapping
-        For each name of a figure, a function that draws the figure.
+        For each figure's name, a function that draws it.
     out : Path
         An existing folder.
     """

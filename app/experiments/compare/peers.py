@@ -55,13 +55,13 @@ class LinearProbabilities:
 
 
 class Peer(QueryStrategy):
-    """A query strategy that selects by uncertainty sampling of another library.
+    """A query strategy that uses the uncertainty sampling of another library.
 
     Parameters
     ----------
     gigabytes : float
         Limit on the memory that the library uses in addition to the current memory of this process, in 10⁹
-        bytes. If the library needs more, the strategy fails. There is no limit on systems other than Linux.
+        bytes. If the library needs more, the strategy fails. Only Linux enforces the limit.
     random_state : int
     """
 
