@@ -43,6 +43,11 @@ def resize(page: Page, width: int, height: int) -> None:
     page.evaluate(FRAMES)
 
 
+def at_rest(page: Page, ms: float = 60_000) -> None:
+    """Wait until the page's script does not run."""
+    expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning", timeout=ms)
+
+
 def choose_strategy(page: Page, name: str) -> None:
     """By the picker, whose panel closes by itself."""
     page.get_by_role("button", name="Strategy:").click()

@@ -8,6 +8,8 @@ from urllib.parse import parse_qs, urlsplit
 from PIL import Image
 from playwright.sync_api import Page, expect
 
+from tests.browser.labeling import at_rest
+
 NOTE_PAINTED = """
     window.painted = [];
     document.addEventListener('keydown', () => {
@@ -47,13 +49,10 @@ class PlainLabeling:
 
         On a busy machine the image may be painted, and bright, before the last button is drawn.
         """
-        self._wait_for_the_script()
+        at_rest(self.page)
         self.page.wait_for_timeout(500)
-        self._wait_for_the_script()
+        at_rest(self.page)
         self.page.wait_for_function(BRIGHT)
-
-    def _wait_for_the_script(self) -> None:
-        expect(self.page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
 
     def press(self, key: str) -> None:
         """Press a key, and wait for what comes next."""

@@ -31,7 +31,7 @@ from closecall.app.sessions.workspace import Workspace
 from closecall.core.pool.pool import Pool
 from tests import chromium
 from tests.browser.kills import LONGEST_RETURN_MS
-from tests.browser.labeling import ANSWERABLE_AND_SAVED, Labeling
+from tests.browser.labeling import ANSWERABLE_AND_SAVED, Labeling, at_rest
 from tests.browser.served import Server, free_port
 
 KEYS = {"yes": ["y", "ArrowRight"], "no": ["n", "ArrowLeft"], "skip": ["s", "ArrowDown"], "unsure": ["m"]}
@@ -139,7 +139,7 @@ class Sitting:
         expect(ready).to_have_count(1, timeout=LONGEST_RETURN_MS)
         page = self.labeling.page.get_by_test_id("stApp")
         expect(page).to_have_attribute("data-test-connection-state", "CONNECTED", timeout=LONGEST_RETURN_MS)
-        expect(page).to_have_attribute("data-test-script-state", "notRunning", timeout=LONGEST_RETURN_MS)
+        at_rest(self.labeling.page, LONGEST_RETURN_MS)
 
     def stored(self) -> list[tuple[int, str]]:
         rows = self.server.answers(self.labeling.session)

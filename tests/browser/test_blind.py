@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from closecall.core.pool.pool import Pool
-from tests.browser.labeling import Labeling
+from tests.browser.labeling import Labeling, at_rest
 from tests.browser.served import Server
 from tests.browser.test_accessibility import grave_findings
 from tests.browser.test_compare import check_curves_inside
@@ -29,7 +29,7 @@ def page(server: Server, context) -> Page:
 
 def settle(page: Page) -> None:
     """Until nothing of an earlier view is there, which would stay, and fade, as long as the script runs."""
-    expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
+    at_rest(page)
 
 
 def word(server: Server, item: int) -> str:

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Locator, WebSocketRoute, expect
 
 from tests.browser.kills import LONGEST_RETURN_MS, is_sound, kill_and_label
-from tests.browser.labeling import Labeling
+from tests.browser.labeling import Labeling, at_rest
 from tests.browser.proxy import Proxy
 from tests.browser.served import Server
 from tests.scale import scaled
@@ -186,7 +186,7 @@ def test_the_first_choice_after_a_restart_counts(server: Server, labeling: Label
     server.start()
     page = labeling.page.get_by_test_id("stApp")
     expect(page).to_have_attribute("data-test-connection-state", "CONNECTED", timeout=LONGEST_RETURN_MS)
-    expect(page).to_have_attribute("data-test-script-state", "notRunning", timeout=LONGEST_RETURN_MS)
+    at_rest(labeling.page, LONGEST_RETURN_MS)
     labeling.pick_strategy("Exhaustive")
 
 

@@ -11,7 +11,7 @@ from playwright.sync_api import BrowserContext, expect
 
 from closecall.core.pool.pool import Pool
 from tests.browser.conftest import n_items
-from tests.browser.labeling import Labeling
+from tests.browser.labeling import Labeling, at_rest
 from tests.browser.many import Finding
 from tests.browser.served import Server
 
@@ -193,7 +193,7 @@ def test_a_search_begins_and_ends_where_one_labels(server: Server, labeling: Lab
     assert (newest["why"], newest["n_labels"]) == ("strategy", n_labels + 1)
     assert [row["answer"] for row in server.answers(labeling.session)] == ["yes", "no", "yes"]
     # Not while the run that End search began goes on, which may draw the button anew.
-    expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
+    at_rest(page)
     page.keyboard.press("/")
     expect(page.get_by_role("searchbox")).to_be_focused()
     page.get_by_role("radio", name="Grid").click()

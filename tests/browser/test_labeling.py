@@ -12,7 +12,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from closecall.core.pool.pool import Pool
 from tests.browser.double_click import double_click
-from tests.browser.labeling import FIRST_MS, Labeling
+from tests.browser.labeling import FIRST_MS, Labeling, at_rest
 from tests.browser.served import Server
 
 WATCH_PLACES = """
@@ -64,7 +64,7 @@ def test_a_payload_that_comes_while_the_modules_load_leaves_the_keys_working(
     page.get_by_test_id("stPopoverBody").get_by_text("Random", exact=True).click()
     while len(chosen := selections(server, page)) < 2:  # the script doesn't run yet just after the pick
         page.wait_for_timeout(50)
-    expect(page.locator("[data-testid=stApp]")).to_have_attribute("data-test-script-state", "notRunning")
+    at_rest(page)
     page.evaluate("document.activeElement.blur()")  # a field would have the keys
     for route in held:
         route.continue_()

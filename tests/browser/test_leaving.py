@@ -22,7 +22,7 @@ from closecall.core.pool.pool import Pool
 from closecall.core.sources import source_from
 from closecall.storage import AnswerRecord, new_id
 from tests.browser.alike import Alike
-from tests.browser.labeling import ANSWERABLE_AND_SAVED, Labeling
+from tests.browser.labeling import ANSWERABLE_AND_SAVED, Labeling, at_rest
 from tests.browser.many import Finding, Gridding
 from tests.browser.mapped import make_map
 from tests.browser.plain import PlainLabeling
@@ -273,7 +273,7 @@ def test_a_lone_user_meets_no_lock(small: Server, pool: Pool, lone: BrowserConte
             else:
                 page.goto(url)
                 expect(page.locator(WATCHED[path]).first).to_be_visible(timeout=PATIENCE)
-            expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
+            at_rest(page)
             require_no_lock(page)
             if "session=" in page.url:
                 sessions.add(page.url.split("session=")[1].split("&")[0])

@@ -11,6 +11,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from closecall.app.sessions.new_project import NewProject
 from closecall.app.sessions.workspace import Workspace
+from tests.browser.labeling import at_rest
 from tests.browser.served import Server, free_port
 
 TAG = "<img src=x onerror=alert(1)>"
@@ -87,7 +88,7 @@ def test_names_are_text(named: tuple[Server, str], context: BrowserContext) -> N
     }.items():
         page.goto(f"{server.url}/{path}project={quote(key)}")
         expect(page.locator(shown).first).to_be_visible(timeout=30_000)
-        expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
+        at_rest(page)
         page.wait_for_function("[...document.images].every((image) => image.complete)")
         _has_no_foreign_markup(page)
     page.goto(f"{server.url}/sign-in")

@@ -15,7 +15,7 @@ from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
 from closecall.app.display.thumbnails import CARD_SIZE
-from tests.browser.labeling import Labeling, resize
+from tests.browser.labeling import Labeling, at_rest, resize
 from tests.browser.many import Gridding
 from tests.browser.photographs import PRINT, SHAPES, Photographs, photographs
 from tests.scale import thorough
@@ -368,7 +368,7 @@ def ask_with_examples(labeling: Labeling, question: str, examples: list[Path]) -
     panel = page.get_by_test_id("stPopoverBody")
     panel.get_by_test_id("stFileUploader").locator("input").set_input_files(examples)
     expect(panel.get_by_role("button", name=re.compile("^Remove"))).to_have_count(len(examples))
-    expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
+    at_rest(page)
     panel.get_by_role("button", name="Add examples").click()
     expect(page.locator(".examples img")).to_have_count(len(examples), timeout=30_000)
 

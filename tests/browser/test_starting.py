@@ -16,7 +16,7 @@ from closecall.app.projects.config import ProjectFile
 from closecall.core.pool.manifest import Manifest
 from closecall.core.pool.pool import Pool
 from tests.browser.double_click import double_click
-from tests.browser.labeling import Labeling
+from tests.browser.labeling import Labeling, at_rest
 from tests.browser.served import Server
 from tests.onnx_kit import write_model
 
@@ -193,13 +193,6 @@ def test_the_newest_folders_come_first(server: Server, context: BrowserContext, 
     at_rest(page)
     typed.fill("")
     expect(found.first).to_have_text(newest[0])
-
-
-def at_rest(page: Page) -> None:
-    """Wait until the page's script does not run."""
-    expect(page.get_by_test_id("stApp")).to_have_attribute(
-        "data-test-script-state", "notRunning", timeout=60_000
-    )
 
 
 def choose(uploader: Locator, folder: Path) -> None:
