@@ -15,9 +15,9 @@ own sessions (`Others.sharing_own`). These items are no obstacle if the person a
 as in a search.
 
 The leases are in memory. After a restart, the server takes them from the log, for the sessions whose leases
-had not expired: the times of rounds are in the log, and the times of other activity are stored apart
-(`storage.leases.Activity`). If several servers share a project, the leases are in the database instead
-(`app.engine.shared_leases`), with the same rules.
+had not expired. The log has the times of rounds. A session may be active long after its last round was
+selected, so the time of its last activity is stored, too (`storage.leases.Activity`). If several servers
+share a project, the leases are in the database instead (`app.engine.shared_leases`), with the same rules.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class Leases:
         self._clock = clock
         self._activity = activity
         self._renew_seconds = min(RENEW_SECONDS, seconds / 10)
-        self._noted: dict[str, float] = {}  # by session: when its activity was last stored or logged
+        self._noted: dict[str, float] = {}  # by session: when its activity was last stored
         self._held: dict[str, Held] = {}
         self._ended: dict[int, tuple[float, str]] = {}  # by item: end and session of its last lease
         self._lock = threading.Lock()
@@ -273,8 +273,6 @@ class Leases:
             lost = taken & wanted
             if not lost:
                 self._give(others.session, items, apart)
-                if self._held[others.session].heard != LEFT:
-                    self._noted[others.session] = self._clock()  # the selections are about to be logged
             return frozenset(lost)
 
     def _held_by_others(self, but_for: Collection[str]) -> tuple[int, ...]:
