@@ -7,7 +7,7 @@ lock, the labels, the leases, the threads, and the processes that build descript
 from __future__ import annotations
 
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -27,7 +27,7 @@ from closecall.app.runtime.cores import CORES
 from closecall.app.runtime.news import News
 from closecall.app.runtime.turns import Turns
 from closecall.core.errors import InputError
-from closecall.storage import Activity, Archive, Claims, Database, LabelLog, LeaseTable, Notice
+from closecall.storage import Activity, Archive, Claims, Database, LabelLog, LeaseTable, Notice, StorageError
 
 
 class ProjectStore:
@@ -127,7 +127,8 @@ class ProjectStore:
             for record in self.log.in_hand(since, active)
             if record.created > -heard.get(record.session_id, 0)  # else the page was closed
         )
-        self.activity.forget(since)
+        with suppress(StorageError):  # the next start deletes them
+            self.activity.forget(since)
 
     def _told(self, notice: Notice) -> None:
         """Pass on a notice of a change that was committed to the database."""

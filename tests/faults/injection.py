@@ -55,8 +55,8 @@ class Faults:
         self._thread = threading.local()
         write, commit = Database.write, DefaultDialect.do_commit
 
-        def watched(database: Database) -> Any:
-            return self._watched(write(database), sys._getframe(1).f_code.co_qualname)
+        def watched(database: Database, *, losable: bool = False) -> Any:
+            return self._watched(write(database, losable=losable), sys._getframe(1).f_code.co_qualname)
 
         def committing(dialect: DefaultDialect, connection: Any) -> None:
             writer, self._thread.writer = getattr(self._thread, "writer", None), None

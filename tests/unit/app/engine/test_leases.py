@@ -25,7 +25,7 @@ from closecall.app.projects.roles import SOMEBODY, Person
 from closecall.app.sessions.registry import OpenProject
 from closecall.app.sessions.workspace import Workspace
 from closecall.core.errors import InputError
-from closecall.storage import Database, LeaseTable, StorageError
+from closecall.storage import Activity, Database, LeaseTable, StorageError
 from tests.projects import answer, label, marks, new_project, open_workspace, verified, wait_for_index
 from tests.scale import scaled
 from tests.storage_kit import ENGINES
@@ -683,6 +683,21 @@ def test_activity_is_stored_every_few_seconds(clock):
     noted.fails = False
     leases.renew("ada")
     assert noted.notes[4:] == [("ada", False)]
+
+
+def test_a_project_opens_although_old_activity_cannot_be_deleted(tmp_path, monkeypatch):
+    """As on a full disk: whoever was active keeps the items, and labeling can go on when there is room."""
+
+    def fail(*_: object) -> None:
+        raise StorageError("the disk is full", "full")
+
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace, n_items=110)
+        card = coming(project.session(annotator="ada"))
+        key = project.key
+    monkeypatch.setattr(Activity, "forget", fail)
+    with open_workspace(tmp_path) as workspace:
+        assert in_hand(card) <= set(workspace.project(key).leases.held())
 
 
 def test_a_project_says_how_long_its_leases_last(tmp_path):
