@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -70,28 +71,49 @@ def given_twice(diaries: Sequence[Diary], lease_seconds: float) -> list[int]:
     An item counts if the pages of two annotators held it at the same time (see `Held`), or if both had it in
     view, one after the other. An item does not count if the first annotator's lease had expired. A lease
     expires when the annotator's page has asked for no whole payload (see `Page`) for the lease's duration.
+    What the first page asked after the second page had asked for the item is ignored, because the server may
+    have selected the item for the second page before.
     """
-    hands: dict[int, list[tuple[Diary, Held]]] = defaultdict(list)
+    hands: dict[int, list[_Hand]] = defaultdict(list)
     for diary in diaries:
-        for held in diary.held:
-            hands[held.item].append((diary, held))
+        last: dict[int, _Hand] = {}
+        for held in sorted(diary.held, key=lambda each: each.since):
+            before, since = last.get(held.item), held.since
+            if before is not None and since - before.held.until < _AT_ONCE_SECONDS:
+                since = before.since
+            last[held.item] = _Hand(diary, held, since)
+            hands[held.item].append(last[held.item])
         if diary.left is not None:
             for item in diary.left_with:
-                hands[item].append((diary, Held(item, diary.left, math.inf, in_view=False)))
+                hands[item].append(_Hand(diary, Held(item, diary.left, math.inf, in_view=False), diary.left))
     return sorted(item for item, having in hands.items() if _is_given_twice(having, lease_seconds))
 
 
-def _is_given_twice(having: Sequence[tuple[Diary, Held]], lease_seconds: float) -> bool:
-    """Return whether an item was given twice; see `given_twice`.
+_AT_ONCE_SECONDS = 0.05
+"""If a page holds an item again after at most this pause, such as in view, it counts as held all the time."""
 
-    `having` has a pair for each period in which an annotator held the item: the annotator's diary, and the
-    period.
+
+@dataclass(frozen=True)
+class _Hand:
+    """A period in which an annotator's page held an item.
+
+    The page has held the item since the time `since`, which is earlier than `held.since` if an earlier period
+    ended just before.
     """
-    for (one, first), (other, second) in combinations(sorted(having, key=lambda each: each[1].since), 2):
-        at_once = second.since < first.until
-        both_saw = first.in_view and second.in_view
-        if one is not other and (at_once or both_saw):
-            heard = max((at for at in one.heard_at if at <= second.since), default=-math.inf)
+
+    diary: Diary
+    held: Held
+    since: float
+
+
+def _is_given_twice(having: Sequence[_Hand], lease_seconds: float) -> bool:
+    """Return whether an item was given twice; see `given_twice`."""
+    for first, second in combinations(sorted(having, key=lambda each: (each.since, each.held.since)), 2):
+        at_once = max(first.held.since, second.held.since) < min(first.held.until, second.held.until)
+        both_saw = first.held.in_view and second.held.in_view
+        if first.diary is not second.diary and (at_once or both_saw):
+            asked = max((at for at in second.diary.heard_at if at <= second.since), default=second.since)
+            heard = max((at for at in first.diary.heard_at if at <= asked), default=-math.inf)
             if second.since < heard + lease_seconds - SLACK_SECONDS:
                 return True
     return False

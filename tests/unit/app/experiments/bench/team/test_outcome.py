@@ -95,6 +95,22 @@ def test_what_somebody_has_may_be_anothers_once_the_lease_is_over(stays, since, 
     assert given_twice([ada, bob], 60) == found
 
 
+def test_who_comes_back_after_the_lease_has_not_been_given_what_the_page_still_held():
+    """The page may show an item that it held in advance; another has got it meanwhile."""
+    ada = held(ADA, Held(3, 5, 80, in_view=False), Held(3, 80, 82, in_view=True), heard_at=[4.9, 80.0])
+    bob = held(BOB, Held(3, 79, 81, in_view=False), heard_at=[40.0, 78.9])
+    assert given_twice([ada, bob], 60) == given_twice([bob, ada], 60) == []
+    assert given_twice([ada, bob], 90) == [3]
+
+
+@pytest.mark.parametrize(("asked", "found"), [(77.0, []), (76.0, []), (74.0, [3])])
+def test_who_is_heard_of_again_while_another_gets_the_item_was_too_late(asked, found):
+    """Bob asked at 75, and has it at 78; what Ada asks in between may come after it was selected for him."""
+    ada = held(ADA, Held(3, 5, 9, in_view=True), heard_at=[4.9, asked])
+    bob = held(BOB, Held(3, 78, 81, in_view=True), heard_at=[75.0])
+    assert given_twice([ada, bob], 60) == found
+
+
 def test_leases_have_returned_where_others_could_choose_the_items_again():
     """Told by the last selection that was made long enough after, or by who has them now."""
     ada = held(ADA, left=9.0, left_with=frozenset({3, 4, 5}))
