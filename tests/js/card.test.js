@@ -48,6 +48,7 @@ class Page {
     project = "p",
     session = "s",
     item,
+    selection = `s${item}`,
     next = {},
     no_picture: dark = [],
     acked = [],
@@ -57,7 +58,7 @@ class Page {
     const data = {
       ...{ project, session, round: 1, notes: {}, history: {}, concept: {}, message: null },
       ...{ waiting: null, next_is_coming: false, ...more },
-      item: item === null ? null : { ...itemOf(item), src: `picture ${item}` },
+      item: item === null ? null : { ...itemOf(item), selection, src: `picture ${item}` },
       ...viewsOf({ next, no_picture: dark }),
       acked: acked.map((i) => this.given[i]),
       refused: refused.map((i) => ({ id: this.given[i], reason: "No." })),

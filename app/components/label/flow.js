@@ -34,6 +34,8 @@ export class Flow {
   #session;
   /** @type {Set<string | null | undefined>} */
   #answered = new Set(); // selections
+  /** @type {Set<string>} */
+  #former = new Set(); // ids of answers that an earlier load of the page left unsent; not undos and corrections
   /** @type {string | null} */
   #undoing = null; // id of an undo that is not stored yet; the item in view may be about to change
   /** @type {CardData["turn"] | null} */
@@ -80,8 +82,14 @@ export class Flow {
     return this.item !== null && !this.isAnswered && this.#undoing === null;
   }
 
+  /**
+   * Return whether the item in view has an answer. A server that was restarted doesn't know unsent answers, and may select
+   * their items again.
+   */
   get isAnswered() {
-    return this.item !== null && this.#answered.has(this.item.selection);
+    const { item } = this;
+    if (item === null || this.#answered.has(item.selection)) return item !== null;
+    return this.outbox.queue.own.some((answer) => this.#former.has(answer.id) && answer.item === item.id);
   }
 
   get isUndoing() {
@@ -118,6 +126,8 @@ export class Flow {
     const outbox = new Outbox(project, session, this.#send);
     const { own } = outbox.queue;
     this.#answered = new Set(own.map((answer) => answer.selection));
+    const isPlain = (/** @type {Answer} */ { undoes, corrects }) => !undoes && !corrects;
+    this.#former = new Set(own.filter(isPlain).map(({ id }) => id));
     this.#undoing = own.findLast((answer) => answer.answer === "undo")?.id ?? null;
     return outbox;
   }

@@ -123,6 +123,7 @@ class Card:
         self._send = send
         self._queue: Queue | None = None
         self._answered: set[str] = set()
+        self._former: set[str] = set()  # ids of answers that an earlier load of the page left unsent
         self._ahead: tuple[str, dict[str, Item]] = ("", {})
         self._data: Mapping[str, Any] = {}
 
@@ -138,8 +139,14 @@ class Card:
 
     @property
     def can_answer(self) -> bool:
-        """Whether there is an item in view that has no answer yet."""
-        return self.item is not None and self.item.selection not in self._answered
+        """Whether there is an item in view that has no answer yet.
+
+        A server that was restarted doesn't know unsent answers, and may select their items again.
+        """
+        if self.item is None or self.item.selection in self._answered:
+            return False
+        own = self._queue.own if self._queue else []
+        return not any(answer["item"] == self.item.id and answer["id"] in self._former for answer in own)
 
     @property
     def in_hand(self) -> set[int]:
@@ -231,6 +238,7 @@ class Card:
         self.session, self.item = session, None
         self._queue = Queue(self._store, project, session)
         self._answered = {answer["selection"] for answer in self._queue.own}
+        self._former = {answer["id"] for answer in self._queue.own}
         self.send()
 
     def _look_ahead(self, views: Mapping[str, Any], pictures: Mapping[str, str]) -> None:

@@ -108,10 +108,11 @@ class Table:
         """A payload; what a case leaves out is as usual."""
         usual = {"project": "p", "session": "s", "message": None, "waiting": None, "next_is_coming": False}
         item = said["item"]
+        named = {"selection": said.get("selection", f"s{item}"), "src": f"picture {item}"}
         self.data = {
             **usual,
             **said,
-            "item": None if item is None else {**item_of(item), "src": f"picture {item}"},
+            "item": None if item is None else {**item_of(item), **named},
             **views_of(said),
             "acked": [self.given[i] for i in said.get("acked", [])],
             "refused": [{"id": self.given[i], "reason": "No."} for i in said.get("refused", [])],
