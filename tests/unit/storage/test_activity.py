@@ -16,7 +16,7 @@ def database(request, tmp_path):
 
 
 def test_the_last_time_of_each_session_is_kept_until_it_is_old(database):
-    """A closed page's time is negative; whoever comes back is active again."""
+    """A closed page's time is negative, until its session is active again."""
     now = [1_000]
     activity = Activity(database, lambda: now[0])
     activity.note("ada")

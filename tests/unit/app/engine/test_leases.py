@@ -686,7 +686,7 @@ def test_activity_is_stored_every_few_seconds(clock):
 
 
 def test_a_project_opens_although_old_activity_cannot_be_deleted(tmp_path, monkeypatch):
-    """As on a full disk: whoever was active keeps the items, and labeling can go on when there is room."""
+    """As on a full disk: active sessions keep their items, and labeling can go on when there is room."""
 
     def fail(*_: object) -> None:
         raise StorageError("the disk is full", "full")
