@@ -7,6 +7,7 @@ lost, because the item's selection is stored on disk after the lease, and before
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ from sqlalchemy import (
 )
 
 from closecall.storage.database import Database
+from closecall.storage.errors import StorageError
 from closecall.storage.models import EndedLease, SessionClaim, SessionLease
 from closecall.storage.rows import now_ms
 
@@ -231,21 +233,39 @@ class Activity:
     def __init__(self, database: Database, clock: Callable[[], int] = now_ms) -> None:
         self._database = database
         self._clock = clock
+        self._noted: dict[str, int] = {}  # times that are not stored yet
+        self._lock = threading.Lock()
 
     def note(self, session_id: str, *, is_left: bool = False) -> None:
-        """Store that the session is active now, or that its page is closed.
+        """Note that the session is active now, or that its page is closed, for the next `store`."""
+        now = self._clock()
+        with self._lock:
+            self._noted[session_id] = -now if is_left else now
+
+    def store(self) -> None:
+        """Store what was noted since the last call.
 
         Raises
         ------
         StorageError
-            If the database fails.
+            If the database fails. The next call then stores it.
         """
-        key = {"scope": _ACTIVITY, "session_id": session_id}
-        heard = -self._clock() if is_left else self._clock()
-        with self._database.write(losable=True) as connection:
-            known = connection.execute(update(SessionLease).filter_by(**key).values(heard=heard))
-            if not known.rowcount:
-                connection.execute(insert(SessionLease).values(**key, items=[], heard=heard))
+        with self._lock:
+            noted, self._noted = self._noted, {}
+        if not noted:
+            return
+        rows = [
+            {"scope": _ACTIVITY, "session_id": who, "items": [], "heard": at} for who, at in noted.items()
+        ]
+        try:
+            with self._database.write(losable=True) as connection:
+                of_sessions = SessionLease.session_id.in_(sorted(noted))
+                connection.execute(delete(SessionLease).where(SessionLease.scope == _ACTIVITY, of_sessions))
+                connection.execute(insert(SessionLease), rows)
+        except StorageError:
+            with self._lock:
+                self._noted = {**noted, **self._noted}
+            raise
 
     def times(self) -> dict[str, int]:
         """Return the stored times by session, in ms since 1970 UTC; negative if the page was then closed."""

@@ -22,22 +22,20 @@ share a project, the leases are in the database instead (`app.engine.shared_leas
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from closecall.storage import Activity, StorageError
+from closecall.storage import Activity
 
 LEASE_SECONDS = 300.0
 """Default number of seconds of inactivity after which a lease expires."""
 
 RENEW_SECONDS = 5.0
-"""Seconds after which activity is stored again; a tenth of a lease's lifetime if that is less.
+"""Seconds between two stores of activity; a tenth of a lease's lifetime if that is less.
 
-A lease may therefore expire this much earlier if the server is restarted in the meantime.
+A lease may therefore expire this much earlier if the server is killed in the meantime.
 """
 
 _ENDED_AT_MOST = 10_000
@@ -49,6 +47,11 @@ These are the leases that ended more than a lease's lifetime ago.
 
 LEFT = -(10**15)
 """Value of `Held.heard` for a session whose page is closed. It is less than any time."""
+
+
+def renew_seconds(lease_seconds: float) -> float:
+    """Return the time between two stores of activity, in seconds, for leases that last `lease_seconds`."""
+    return min(RENEW_SECONDS, lease_seconds / 10)
 
 
 @dataclass
@@ -159,7 +162,7 @@ class Leases:
     clock : callable
         Monotonic clock, in seconds.
     activity : Activity or None
-        Where activity is stored, for the next server.
+        Gets the sessions' activity, which is stored for the next server.
     """
 
     def __init__(
@@ -171,8 +174,6 @@ class Leases:
         self._seconds = seconds
         self._clock = clock
         self._activity = activity
-        self._renew_seconds = min(RENEW_SECONDS, seconds / 10)
-        self._noted: dict[str, float] = {}  # by session: when its activity was last stored
         self._held: dict[str, Held] = {}
         self._ended: dict[int, tuple[float, str]] = {}  # by item: end and session of its last lease
         self._lock = threading.Lock()
@@ -180,28 +181,18 @@ class Leases:
     def renew(self, session: str) -> None:
         """Record activity of the session, which renews its leases."""
         with self._lock:
-            now = self._clock()
             if session in self._held:
-                self._held[session].heard = now
-            is_due = now - self._noted.get(session, -math.inf) >= self._renew_seconds
-        if is_due:
-            self._note(session)
+                self._held[session].heard = self._clock()
+        if self._activity is not None:
+            self._activity.note(session)
 
     def leave(self, session: str) -> None:
         """Let the session's leases expire now, because its page is closed."""
         with self._lock:
             if session in self._held:
                 self._held[session].heard = LEFT
-        self._note(session, is_left=True)
-
-    def _note(self, session: str, *, is_left: bool = False) -> None:
-        """Store the session's activity, or that its page is closed."""
-        if self._activity is None:
-            return
-        now = self._clock()
-        with suppress(StorageError):  # the next call stores it
-            self._activity.note(session, is_left=is_left)
-            self._noted[session] = -math.inf if is_left else now
+        if self._activity is not None:
+            self._activity.note(session, is_left=True)
 
     def restore(self, shown: Iterable[tuple[str, int]]) -> None:
         """Give sessions back their leases of an earlier process; `shown` has pairs of session and item."""
@@ -227,8 +218,6 @@ class Leases:
             over = [name for name, held in self._held.items() if held.heard < since and name not in but_for]
             for name in over:
                 del self._held[name]
-            for name in [name for name in self._noted if name not in self._held and name not in but_for]:
-                del self._noted[name]
 
     def add(self, session: str, items: Iterable[int]) -> None:
         """Lease additional items to the session, even if other sessions have leased them."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Container, Iterable
 
-from closecall.app.engine.leases import LEFT, Held, Leases, Others, give, held_by_others
+from closecall.app.engine.leases import LEFT, Held, Leases, Others, give, held_by_others, renew_seconds
 from closecall.storage.leases import LeaseChange, LeasesThen, LeaseTable
 
 TIDY_SECONDS = 60.0
@@ -166,7 +166,7 @@ class SharedLeases(Leases):
         """Return the remembered leases of a session, or None if there are none or they are too old."""
         with self._lock:
             known = self._held.get(session)
-            is_fresh = known is not None and self._clock() - known.heard < self._renew_seconds
+            is_fresh = known is not None and self._clock() - known.heard < renew_seconds(self._seconds)
             return known if is_fresh else None
 
     def _remember(self, session: str, items: Iterable[int], now: float) -> None:

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 from weakref import WeakSet
 
-from closecall.app.engine.leases import Leases
+from closecall.app.engine.leases import Leases, renew_seconds
 from closecall.app.engine.load import Load
 from closecall.app.engine.shared_leases import SharedLeases
 from closecall.app.indexes.similar import Similar
@@ -22,12 +22,13 @@ from closecall.app.projects.config import ProjectFile, lock_project
 from closecall.app.projects.descriptions import Descriptions
 from closecall.app.projects.page_keys import PageKeys
 from closecall.app.projects.webhooks import WebhookSender
-from closecall.app.runtime.background import Troubles, Workers
+from closecall.app.runtime.background import Troubles, Watch, Workers
 from closecall.app.runtime.cores import CORES
 from closecall.app.runtime.news import News
 from closecall.app.runtime.turns import Turns
 from closecall.core.errors import InputError
 from closecall.storage import Activity, Archive, Claims, Database, LabelLog, LeaseTable, Notice, StorageError
+from closecall.storage.rows import now_ms
 
 
 class ProjectStore:
@@ -89,6 +90,11 @@ class ProjectStore:
             self.claims = Claims(self.database) if shared else None
             self.log = LabelLog(self.database, claims=self.claims)
             self.activity = Activity(self.database)
+            if not shared:
+                opened.callback(self._store_activity)
+                watch = Watch("activity", self._store_activity, renew_seconds(file.lease_seconds))
+                watch.start()
+                opened.callback(watch.close)
             self.archive = Archive(self.database)
             self.page_keys = PageKeys(self.database)
             leader = opened.enter_context(self.database.leads("webhooks"))
@@ -120,7 +126,8 @@ class ProjectStore:
         last, heard = self.log.last_shown(), self.activity.times()
         if last is None:
             return
-        since = max([last.created, *map(abs, heard.values())]) - int(1000 * self.file.lease_seconds)
+        end = min(now_ms(), max([last.created, *map(abs, heard.values())]))
+        since = end - int(1000 * self.file.lease_seconds)
         active = [session for session, when in heard.items() if when >= since]
         self.leases.restore(
             (record.session_id, record.item)
@@ -129,6 +136,11 @@ class ProjectStore:
         )
         with suppress(StorageError):  # the next start deletes them
             self.activity.forget(since)
+
+    def _store_activity(self) -> None:
+        """Store the sessions' activity, in a separate thread: no request waits while the file is locked."""
+        with suppress(StorageError):  # the next call stores it
+            self.activity.store()
 
     def _told(self, notice: Notice) -> None:
         """Pass on a notice of a change that was committed to the database."""

@@ -20,7 +20,7 @@ from tests.scale import scaled, thorough
 WRITE_NOTHING = {"Database.open", "Database.check"}
 """They find out whether something could be written."""
 
-LOSABLE = {"Activity.forget", "Activity.note"}
+LOSABLE = {"Activity.forget", "Activity.store"}
 """What these write may be lost; ``test_leases.py`` lets them fail."""
 
 APPENDING = "LabelLog.append_answers"

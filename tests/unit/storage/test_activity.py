@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from closecall.storage import Activity, Database
+from closecall.storage import Activity, Database, StorageError
 from tests.storage_kit import ENGINES
 
 
@@ -21,13 +21,37 @@ def test_the_last_time_of_each_session_is_kept_until_it_is_old(database):
     activity = Activity(database, lambda: now[0])
     activity.note("ada")
     activity.note("bob")
+    assert activity.times() == {}
+    activity.store()
     now[0] = 2_000
     activity.note("ada")
     activity.note("cleo", is_left=True)
+    activity.store()
     assert activity.times() == {"ada": 2_000, "bob": 1_000, "cleo": -2_000}
     activity.forget(1_001)
     assert activity.times() == {"ada": 2_000, "cleo": -2_000}
     now[0] = 3_000
     activity.note("cleo")
+    activity.store()
     activity.forget(2_001)
     assert activity.times() == {"cleo": 3_000}
+
+
+def test_what_could_not_be_stored_is_stored_later(database, monkeypatch):
+    """Not over what has become known in the meantime."""
+    now = [1_000]
+    activity = Activity(database, lambda: now[0])
+    activity.note("ada")
+    activity.note("bob")
+
+    def fail(**_: object) -> None:
+        now[0] = 2_000
+        activity.note("bob", is_left=True)
+        raise StorageError("the disk is full", "full")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(database, "write", fail)
+        with pytest.raises(StorageError):
+            activity.store()
+    activity.store()
+    assert activity.times() == {"ada": 1_000, "bob": -2_000}

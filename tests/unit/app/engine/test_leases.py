@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from closecall.app.api.cards import card_of, submit
 from closecall.app.api.sessions import started
-from closecall.app.engine.leases import LEASE_SECONDS, RENEW_SECONDS, Leases
+from closecall.app.engine.leases import LEASE_SECONDS, Leases
 from closecall.app.engine.shared_leases import SharedLeases
 from closecall.app.projects.config import PROJECT_FILE, ProjectFile
 from closecall.app.projects.roles import SOMEBODY, Person
@@ -26,6 +26,7 @@ from closecall.app.sessions.registry import OpenProject
 from closecall.app.sessions.workspace import Workspace
 from closecall.core.errors import InputError
 from closecall.storage import Activity, Database, LeaseTable, StorageError
+from closecall.storage.rows import now_ms
 from tests.projects import answer, label, marks, new_project, open_workspace, verified, wait_for_index
 from tests.scale import scaled
 from tests.storage_kit import ENGINES
@@ -638,6 +639,29 @@ def test_a_page_that_was_active_stays_active_over_a_restart(tmp_path):
         assert in_hand(card) <= set(workspace.project(key).leases.held())
 
 
+def test_a_quiet_grid_that_stays_open_keeps_its_items_over_a_restart(tmp_path):
+    """It shows the same grid for longer than a lease lasts, while others go on."""
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace, n_items=110)
+        replace(project.file, lease_seconds=1.0).write(project.folder)
+        key = project.key
+    with open_workspace(tmp_path) as workspace:
+        project = workspace.project(key)
+        ada, bob = project.session(annotator="ada"), project.session(annotator="bob")
+        grid, other = project.grid(ada), coming(bob)
+        grid.resize(24)
+        grid.attend()
+        shown = {record.item for record in grid.shown}
+        for _ in range(5):
+            time.sleep(0.3)
+            ada.touch()
+            other = submit(bob, [answer(other, "no")])
+        assert len(shown) == 24
+        assert not shown & in_hand(other)
+    with open_workspace(tmp_path) as workspace:
+        assert shown <= set(workspace.project(key).leases.held())
+
+
 def test_a_closed_page_has_nothing_after_a_restart(tmp_path):
     """Others may have its items at once, as before; who comes back still has what nobody took."""
     with open_workspace(tmp_path) as workspace:
@@ -653,36 +677,46 @@ def test_a_closed_page_has_nothing_after_a_restart(tmp_path):
         assert card["item"]["id"] in project.leases.held()
 
 
-class Noted:
-    """Stores activity, unless it fails."""
+def test_no_request_waits_until_activity_is_stored(tmp_path, monkeypatch):
+    """Another program may have locked the file; the thread that stores activity is the only one to wait."""
+    asked, may_write, store = threading.Event(), threading.Event(), Activity.store
 
-    def __init__(self) -> None:
-        self.notes: list[tuple[str, bool]] = []
-        self.fails = False
+    def store_later(activity: Activity) -> None:
+        asked.set()
+        may_write.wait()
+        store(activity)
 
-    def note(self, session: str, *, is_left: bool = False) -> None:
-        if self.fails:
-            raise StorageError("the disk is full", "full")
-        self.notes.append((session, is_left))
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        replace(project.file, lease_seconds=1.0).write(project.folder)
+        key = project.key
+    monkeypatch.setattr(Activity, "store", store_later)
+    with open_workspace(tmp_path) as workspace:
+        project = workspace.project(key)
+        ada = project.session(annotator="ada")
+        coming(ada)
+        ada.touch()
+        assert asked.wait(60)
+        ada.touch()
+        project.close_page(ada)
+        assert project.store.activity.times() == {}
+        may_write.set()
+    with open_workspace(tmp_path) as workspace:
+        assert workspace.project(key).store.activity.times()[ada.id] < 0
 
 
-def test_activity_is_stored_every_few_seconds(clock):
-    """A closed page, and its return, at once; what failed, at the next activity."""
-    noted = Noted()
-    leases = Leases(clock=clock, activity=noted)
-    for passed in (0, RENEW_SECONDS / 2, RENEW_SECONDS / 2):
-        clock.now += passed
-        leases.renew("ada")
-    assert noted.notes == 2 * [("ada", False)]
-    leases.leave("ada")
-    leases.renew("ada")
-    assert noted.notes[2:] == [("ada", True), ("ada", False)]
-    clock.now += RENEW_SECONDS
-    noted.fails = True
-    leases.renew("ada")
-    noted.fails = False
-    leases.renew("ada")
-    assert noted.notes[4:] == [("ada", False)]
+def test_a_clock_that_was_once_ahead_ends_no_lease(tmp_path):
+    """What was stored then is later than now; that must not make the rest look old."""
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        ada, bob = project.session(annotator="ada"), project.session(annotator="bob")
+        card = coming(ada)
+        ahead = Activity(project.store.database, lambda: now_ms() + 10**7)
+        ahead.note(bob.id)
+        ahead.store()
+        key = project.key
+    with open_workspace(tmp_path) as workspace:
+        assert in_hand(card) <= set(workspace.project(key).leases.held())
 
 
 def test_a_project_opens_although_old_activity_cannot_be_deleted(tmp_path, monkeypatch):
