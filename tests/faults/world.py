@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -141,7 +141,8 @@ class World:
 
     def restart(self) -> None:
         """End the process without further ado, and let another one serve the project."""
-        self.project.close()
+        with suppress(Died):  # the dead store nothing more
+            self.project.close()
         self.faults.restarted()
         self.project = OpenProject(self.folder)
         self.restarts += 1
