@@ -1,4 +1,4 @@
-"""Answers of a concept in columns, which can be sorted, searched and counted without the database.
+"""A concept's answers in columns, so that they can be sorted, searched and counted without the database.
 
 The log remains the source of truth. An `AnswerTable` follows the log and reads each row once, as `LabelState`
 does.

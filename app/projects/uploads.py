@@ -56,7 +56,7 @@ class Uploads:
         Raises
         ------
         InputError
-            If `raw` is not an image or can't be stored, or if images can't be compared with the pool's items.
+            If `raw` is not an image or can't be stored, or if the pool's items can't be compared with images.
         """
         image, feature = read_upload(raw, f"“{name}”", describing_source(pool, "Uploads"))
         digest = digest_of(image)
@@ -107,8 +107,8 @@ class Uploads:
     def all(self) -> Iterator[tuple[str, Upload | None]]:
         """Yield every upload's digest with the upload, or with None if the upload is damaged.
 
-        The features are those under the project's first description (`app.projects.descriptions`). Missing
-        features are an empty bytes object.
+        An upload's features are those under the project's first description (`app.projects.descriptions`), or
+        an empty bytes object if they are missing.
         """
         for path in sorted(self._folder.glob("*.png")):
             if DIGEST.fullmatch(path.stem):

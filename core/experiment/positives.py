@@ -69,7 +69,7 @@ class Search:
 
 
 def classes_to_search(pool: Pool, n: int, wanted: int, most_share: float, *, seed: int = 0) -> list[int]:
-    """Draw `n` classes in random order. All are drawn equally often, up to a difference of one.
+    """Draw `n` classes in random order. No class is drawn again before all the others have been drawn.
 
     Parameters
     ----------

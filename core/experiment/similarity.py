@@ -268,7 +268,7 @@ _Number = tuple[str, int | None, float]
 def _fitted(
     form: str, make: Make, draw: Draw, bits: Sequence[int], refused: dict[str, str]
 ) -> tuple[dict[int, SimilarityHasher], dict[int, float]]:
-    """Return the fitted families and the seconds of fitting, by number of functions.
+    """Return the fitted families, and how many seconds fitting took, both by number of functions.
 
     The reasons why a family could not be fitted are added to `refused`.
     """

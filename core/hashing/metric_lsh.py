@@ -13,8 +13,8 @@ coefficients γ_i that depend on r,
     rᵀGx = rᵀx + Σ γ_i x_iᵀx = (r + Σ γ_i x_i)ᵀx                                                  (8)
 
 The vector in parentheses is computed once for each r. The time to hash a sparse row is then proportional to
-its number of non-zeros. For sparse rows, r is rounded to bytes (`core.hashing.projection`). The signs do not
-depend on the unit of the bytes.
+its number of non-zeros. For sparse rows, r is rounded to multiples of a unit, which are stored in bytes
+(`core.hashing.projection`). The signs of the products do not depend on the unit.
 
 **Updates.** If the metric changes from G to G(I + vwᵀ), rᵀG changes by (rᵀGv)wᵀ. The functions can therefore
 be updated without r (`core.metric.online`).

@@ -48,7 +48,8 @@ class Vocabulary(NamedTuple):
     def of(cls, counted: Iterable[tuple[Places, Bins]]) -> Self:
         """Build the vocabulary of all sets in `counted`.
 
-        Each element of `counted` is a batch of sets: two arrays with the set and the bin of every entry.
+        Each element of `counted` is a batch of sets, given by two arrays: for every entry, the number of its
+        set, and its bin.
         """
         bins, most = reduce(_merged, starmap(_greatest, counted))
         return cls(bins, np.concatenate([[0], np.cumsum(most)]))

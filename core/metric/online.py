@@ -92,7 +92,7 @@ class OnlineITML:
         return self.start
 
     def update(self, X: Rows, constraints: AnyConstraints) -> list[Change]:
-        """Project onto each constraint once, in order.
+        """Project the metric onto each constraint once, in order.
 
         Parameters
         ----------

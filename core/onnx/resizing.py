@@ -57,7 +57,7 @@ class Resizing:
     mode : {"RGB", "L"}
         Mode to which the image is converted before it is resized.
     stretch : bool
-        See `Preprocessing`. The `Croppable` applies this.
+        See `Preprocessing`. The values are stretched by the `Croppable`.
     """
 
     size: tuple[int, int]

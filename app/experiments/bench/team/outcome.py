@@ -25,14 +25,14 @@ shorten a lease by `app.engine.leases.RENEW_SECONDS`.
 def fate(
     diaries: Sequence[Diary], answers: Sequence[AnswerRecord], selections: Mapping[str, SelectionRecord]
 ) -> dict[str, int]:
-    """Compare the log with the answers given on the pages; count lost, duplicated and misplaced answers.
+    """Compare the log with the annotators' diaries; count lost, duplicated and misplaced answers.
 
     Parameters
     ----------
     diaries : sequence of Diary
         Diaries of all annotators.
     answers : sequence of AnswerRecord
-        Answers in the log that were given on the pages.
+        Answers in the log that came from the annotators' pages.
     selections : mapping
         Selections by id.
 
