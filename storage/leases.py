@@ -218,7 +218,7 @@ class LeaseTable:
 
 
 class Activity:
-    """The times of the sessions' last activity, stored by the only server of a project. Thread-safe.
+    """The times of the sessions' last activity, stored if a project has only one server. Thread-safe.
 
     This server has the leases in memory (`app.engine.leases`). The stored times tell the next server which
     leases were still valid. A time is a row of `session_leases` without items, in the scope ``activity``.

@@ -87,8 +87,8 @@ class Predictions:
         Raises
         ------
         StorageError
-            If the model's name is empty or too long, or an item is repeated (kind `invalid`), or if iterating
-            over `predicted` raises it. After an error, the earlier predictions are kept.
+            If the model's name is empty or too long, or an item is repeated (both of kind `invalid`). Errors
+            in iterating over `predicted` are passed on. After an error, the earlier predictions are kept.
         """
         if not 0 < len(model.strip()) <= MAX_NAME:
             raise StorageError(f"a model needs a name of at most {MAX_NAME} characters", "invalid")

@@ -279,7 +279,7 @@ def before_migration(connection: Connection) -> None:
 
 
 def after_migration(connection: Connection, path: Path) -> None:
-    """Check the foreign keys and mark the file as this program's, in the transaction.
+    """Check the foreign keys and mark the file as Closecall's, in the transaction of the migration.
 
     Raises
     ------

@@ -51,7 +51,7 @@ def take(
 ) -> dict[str, Any]:
     """Store a person's `answers`; return the card of `view`, with the outcome that `settle` returns.
 
-    Wait at most `wait` seconds for the next item after each possible answer.
+    Wait at most `wait` seconds in all for the items that would follow the possible answers.
     """
     settled = settle(project, view, answers, person)
     card = card_of(view, wait=wait)

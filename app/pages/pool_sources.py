@@ -270,7 +270,8 @@ def source_word(
     """Return the word (`core.sources.words`) for the source that a person has described in the form.
 
     `choice` is the key of the chosen kind in `CHOICES`, and `paths` has the entered paths by field name. If
-    `model` is given, this image model computes the features; it is a path, or a path, "#" and an output.
+    `model` is given, this image model computes the features. It is a path, followed by "#" and an output if
+    the model has several.
 
     Raises
     ------

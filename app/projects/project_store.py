@@ -157,7 +157,7 @@ class ProjectStore:
         self.news.publish("missed")
 
     def tell(self, kind: str, **data: Any) -> None:
-        """Publish news here and to other servers. The news does not belong to a change in the database.
+        """Publish news, here and on other servers, that does not belong to a change in the database.
 
         Raises
         ------

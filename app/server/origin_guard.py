@@ -4,7 +4,8 @@ A page of another site, or of another program on this machine, can send requests
 user's browser. If the host name of the other site resolves to this machine ("DNS rebinding"), the browser
 even treats the other site's page as a page of this server. In a request's header Host, browsers state the
 host that they send the request to. In the header Origin, they state the origin of the page that sends the
-request. Clients that are not browsers can forge both headers, but such clients can reach the port anyway.
+request. Clients that are not browsers can forge both headers. They are not refused here: they reach the
+port without the help of a user's browser.
 
 The headers of each response also forbid other sites to show the pages in a frame. In a disguised frame, a
 click could become an answer without the user's knowledge ("clickjacking").

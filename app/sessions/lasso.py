@@ -75,7 +75,7 @@ class LassoSession(SubsetSession):
         return np.empty(0, dtype=np.int64) if self._inside is None else self._inside
 
     def n_left(self, pool: Pool) -> tuple[int, int]:
-        """Return how many items in the lasso can be answered here, and how many items are in the lasso.
+        """Return how many items in the lasso can still be answered, and how many items are in the lasso.
 
         If the items can no longer be found, set `problem` and return (0, 0).
         """

@@ -48,12 +48,13 @@ def find_bursts(
     pool : Pool or ArrayPool
         N rows of unit norm.
     names : sequence of str
-        Name of each row's photograph: its path, with slashes. Names without a slash belong to one folder.
+        Name of each row's photograph: its path, with slashes. All names without a slash belong to the same
+        folder.
     times : array of shape (N,), float64
         Capture time of each photograph, in seconds; NaN if unknown.
     angle : float
-        Largest angle between a photograph and the leader of its burst, in radians; `STEP` times this angle
-        between a photograph and its predecessor.
+        Largest angle between a photograph and the leader of its burst, in radians. The largest angle between
+        a photograph and its predecessor is `STEP` times as large.
     gap : float
         Longest time between consecutive photographs of a burst, in seconds. It is ignored in folders that are
         ordered by name.

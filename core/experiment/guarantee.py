@@ -1,7 +1,7 @@
 """Trials of bucket tables with the (r, ε) guarantee [1]_ on a pool.
 
-The rule of `core.search.tables.Guarantee` determines the number l of tables and the number k of hash
-functions per table, as far as memory permits. No function is used twice. In each table, a query falls into
+The rule of `core.search.tables.Guarantee` determines the number k of hash functions per table, and the
+number l of tables, unless memory limits l. No function is used twice. In each table, a query falls into
 one bucket; the rows in these buckets are the candidates for the query. A trial succeeds if a candidate is
 within (1 + ε) r of the query. If a row is within r of the query, the tables guarantee success with a known
 probability. The nearest row is a candidate with probability 1 − (1 − pᵏ)ˡ, where p is the probability that a

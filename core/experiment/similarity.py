@@ -135,7 +135,7 @@ class Truths:
     _found: dict[str, tuple[Ids, float]] = field(default_factory=dict)
 
     def by(self, key: str, nearness: Nearness) -> tuple[Ids, float]:
-        """Return the nearest rows of each query by one measure, and the median seconds of an exact scan.
+        """Return the rows nearest to each query by one measure, and the median seconds of an exact scan.
 
         Parameters
         ----------

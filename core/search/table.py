@@ -14,20 +14,20 @@ estimate of a bucket is the sum of two entries.
 
 If the values of a function have several bits and all wrong values are equally likely, as for Min-Hash, single
 bits carry no information. If such codes are compared by the number of functions that disagree, buckets are
-read in ascending order of this number.
+read in ascending order of the number of functions in which their keys disagree with the query's.
 
 **One table.** Suppose that the likeliest buckets, with a fraction f of all rows, contain a fraction g of the
-near rows. For small f, g is proportional to f. Reading the fraction f/L of each of L tables then finds as
+near rows. If f is small, g is proportional to f. Reading the fraction f/L of each of L tables then finds as
 many near rows as reading the fraction f of one table, but takes L times the memory. There is therefore only
 one table. The codes are stored in the order of the buckets, so that comparisons read memory sequentially.
 Looking up the code of each row would take ten times as long.
 
 **Length of the key.** Let r be the number of rows per bucket, and N the number of rows. Each bucket costs a
 jump in memory, as much as comparing about ten codes, so r should be several tens. To follow the order of
-likelihood, a query should read a few hundred buckets, so r should not exceed 1/256 of the compared rows.
-Therefore r = n_compared / 256, but at least `LEAST_ROWS` and at most `MOST_ROWS`. The key has log₂(N / r)
-bits, rounded down to whole functions. It has at most `MOST_KEY_BITS` bits, because ordering all buckets must
-cost less than reading them.
+likelihood, a query should read a few hundred buckets, so r should not exceed 1/256 of the rows that the query
+compares. Therefore r = n_compared / 256, but at least `LEAST_ROWS` and at most `MOST_ROWS`. The key has
+log₂(N / r) bits, rounded down to whole functions. It has at most `MOST_KEY_BITS` bits, because ordering all
+buckets must cost less than reading some of them.
 
 References
 ----------

@@ -349,9 +349,9 @@ def _fitting(codes: Codes, n_bytes: int) -> int:
 
 
 def _changes(width: int, bits: int) -> NDArray[np.uint64]:
-    """Return the bit masks that change one function of a key to another value, for all functions and values.
+    """Return the bit masks that change the value of one function in a key, for all functions and values.
 
-    Masks are aligned like the keys that `prefixes` returns.
+    A function has the same place in a mask as in the keys that `prefixes` returns.
     """
     if width == 1 or bits > MOST_BITS:
         return np.empty(0, dtype=np.uint64)

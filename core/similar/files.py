@@ -148,7 +148,7 @@ def save_structure(folder: Path, structure: SearchStructure, codes: Codes, how: 
 
 
 def load_structure(folder: Path, kind: type[Structure], codes: Codes, how: Mapping[str, Any]) -> Structure:
-    """Load the structure that was saved in `folder`; check its kind, its codes and its parameters `how`.
+    """Load the structure that was saved in `folder`. Check that its kind, codes and parameters are these.
 
     Raises
     ------

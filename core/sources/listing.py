@@ -84,8 +84,8 @@ def list_files(
 ) -> Listing:
     """List the images in `root` and its subfolders, or other files with the given `extensions`.
 
-    Hidden files and folders, symbolic links and files with other extensions are left out, and HEIC images if
-    pillow-heif is not installed. A subfolder that cannot be listed is included as if it were an unreadable
+    Hidden files and folders, symbolic links and files with other extensions are left out. So are HEIC images
+    if pillow-heif is not installed. A subfolder that cannot be listed is included as if it were an unreadable
     image, so that the report on the pool names it.
 
     Parameters

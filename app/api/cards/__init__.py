@@ -49,9 +49,9 @@ _NOTHING_SENT = Outcome()
 def card_of(view: View, outcome: Outcome = _NOTHING_SENT, *, wait: float = AHEAD_SECONDS) -> dict[str, Any]:
     """Return the current card of a view.
 
-    Wait at most `wait` seconds for the next item after each possible answer. In the card, `acked` lists the
-    ids of the answers that are on disk, and `refused` lists the answers that will never be stored, each with
-    a reason.
+    Wait at most `wait` seconds in all for the items that would follow the possible answers. In the card,
+    `acked` lists the ids of the answers that are on disk, and `refused` lists the answers that will never be
+    stored, each with a reason.
     """
     match view:
         case LabelingSession():

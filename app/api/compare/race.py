@@ -54,12 +54,12 @@ def find_race(key: str) -> LiveRace | None:
 
 
 class LiveRace:
-    """A race in progress. Thread-safe.
+    """A race of query strategies in progress. Thread-safe.
 
     Parameters
     ----------
     session : LabelingSession
-        The session whose question is learned, with the question's SVM parameters.
+        The session whose question is learned. All SVMs have this question's parameters.
     strategies : mapping of str to QueryStrategy
         The competing strategies by name, fitted to the pool. Each has a lane: its own labels and SVM.
     n_first : int

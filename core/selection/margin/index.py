@@ -68,7 +68,7 @@ class Memory:
         the order of `order`.
     normal : array of shape (d,), float32
     at_centre : float
-        The hyperplane, as returned by `core.selection.margin.kernels.turned`.
+        Both describe the hyperplane, as returned by `core.selection.margin.kernels.turned`.
     order : array of shape (N,), int32
         Order of the rows in the index. An index ignores a memory with another order.
     """

@@ -279,7 +279,7 @@ def _check_use(context: click.Context, what: str, every: dict[str, set[str]], ta
     every : dict of set of str
         For each value of ``--what``, all options that it takes, with or without ``--figures``.
     taken : set of str
-        The options that `what` takes with the given use of ``--figures``.
+        The options that `what` takes, depending on whether ``--figures`` is given.
     """
     from closecall.core.errors import InputError
 

@@ -227,9 +227,9 @@ def _described(figure: str, form: Form) -> Row:
 
 
 def _decay(form: Form, fitted: KernelHasher) -> Row:
-    """Return the row of figure 2c with the eigenvalues of a form's kernel.
+    """Return the row of the results for figure 2c that has the eigenvalues of a form's kernel.
 
-    Eigenvalues do not depend on the rank, so the row has no rank.
+    Eigenvalues do not depend on the rank, so the row's field for the rank is empty.
     """
     eigenvalues = fitted.eigenvalues() / fitted.n_landmarks
     return {
