@@ -30,10 +30,12 @@ class SharedLeases(Leases):
     seconds : float
         Lifetime of a lease after the session's last activity, in seconds.
     answered : callable or None
-        Called by `others` with the last position in the log of answers. The labels that are read afterwards
-        must include this position, because a lease may have ended with an answer stored by another server.
+        Called by `others` with the last position in the log of answers. Labels that are read afterwards
+        must include all answers up to this position, because another server may have stored an answer and
+        ended the lease of its item.
     clock : callable
-        Monotonic clock, in seconds, for what this server remembers.
+        Monotonic clock, in seconds. It times what this server keeps in memory, and not the leases in the
+        database.
     """
 
     def __init__(

@@ -139,7 +139,7 @@ def work_of(recipe: Recipe, n_rows: int) -> str:
 
 
 def brief_of(recipe: Recipe, n_rows: int, time: BuildTime | None = None) -> str:
-    """Return a short form of the phrase of `work_of`, with the building time `time` if this is long.
+    """Return a short form of the phrase of `work_of`. It includes the building time `time` if this is long.
 
     The picker of hash families shows the result.
     """

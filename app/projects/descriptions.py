@@ -98,8 +98,9 @@ def planned(folder: Path, word: str, provider: str | None = None) -> Plan:
     Raises
     ------
     InputError
-        If these are the features of the first description, if the first description is not complete, if the
-        images are missing, if the project has no images, or if the model or its provider can't be used.
+        If the features are the same as those of the first description, if the first description is not
+        complete, if the images are missing, if the project has no images, or if the model or its provider
+        can't be used.
     """
     first = _first_pool(folder)
     if not first.complete:

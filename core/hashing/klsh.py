@@ -20,8 +20,8 @@ a bit sign(φ(x)ᵀv). The families differ in v and in φ:
     v is Gaussian.
 `NystromLSH`
     v is Gaussian, and K replaces K̄ (eq. 11 of [2]_). The first component is then close to the mean, a
-    direction that hardly separates the points. Recall is therefore lower in the published form. If angles are
-    measured from the mean, recall is as high as with the other families.
+    direction that hardly separates the points. With angles from the origin, as published, recall is
+    therefore lower. With angles from the mean, recall is as high as with the other families.
 
 **Rank.** The original KLSH uses the maximum, r = m − 1. Components with small eigenvalues are estimated badly
 from m landmarks, so projections of other points on these components are mostly noise. Projecting on fewer

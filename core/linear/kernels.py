@@ -388,8 +388,7 @@ def _gram(columns: Float64s, L: Float64s) -> None:
 def _factor(L: Float64s) -> None:
     """Replace the lower triangle of L by its Cholesky factor.
 
-    The contributions of the columns are subtracted from each entry in the order of the columns, four at a
-    time.
+    From each entry, the contributions of the columns are subtracted in column order, four columns at a time.
     """
     f = L.shape[0]
     panel = np.empty((4, f))

@@ -48,8 +48,8 @@ class Vocabulary(NamedTuple):
     def of(cls, counted: Iterable[tuple[Places, Bins]]) -> Self:
         """Build the vocabulary of all sets in `counted`.
 
-        Each element of `counted` is a batch of sets, given by two arrays: for every entry, the number of its
-        set, and its bin.
+        Each element of `counted` is a batch of sets, given by two arrays of equal length: for each entry
+        of a set, the index of the set, and the bin of the entry.
         """
         bins, most = reduce(_merged, starmap(_greatest, counted))
         return cls(bins, np.concatenate([[0], np.cumsum(most)]))

@@ -57,7 +57,7 @@ class Resizing:
     mode : {"RGB", "L"}
         Mode to which the image is converted before it is resized.
     stretch : bool
-        See `Preprocessing`. The values are stretched by the `Croppable`.
+        Whether pixel values are stretched; see `Preprocessing`. The `Croppable` does this before resizing.
     """
 
     size: tuple[int, int]

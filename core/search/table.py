@@ -62,7 +62,7 @@ def width_rule(n_rows: int, bits: int, n_compared: int, n_functions: int) -> int
 
 
 class HashTable(SearchStructure):
-    """Hash table: codes sorted by a key of a few functions, and the first position of each bucket.
+    """Hash table: codes, sorted by the values of a few hash functions, and the start of each bucket.
 
     Attributes
     ----------

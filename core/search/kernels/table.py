@@ -109,9 +109,9 @@ def likeliest_buckets(
 def nearest_buckets(
     key: np.uint64, bits: int, width: int, offsets: NDArray[np.uint32], wanted: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the starts and stops of the buckets that differ from `key` in the fewest functions.
+    """Return the starts and stops of the buckets whose keys differ from `key` in the fewest functions.
 
-    The buckets have `wanted` rows in total; the last bucket may be cut. A bucket's key consists of the values
+    The buckets have `wanted` rows in total; the one chosen last may be cut. A bucket's key consists of the values
     of `width` functions, and each value has `bits` bits. Of two buckets that differ from `key` in equally
     many functions, that with the lower key is chosen first. The buckets are returned in ascending order of
     their keys.

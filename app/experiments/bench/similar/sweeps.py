@@ -227,7 +227,7 @@ def _described(figure: str, form: Form) -> Row:
 
 
 def _decay(form: Form, fitted: KernelHasher) -> Row:
-    """Return the row of the results for figure 2c that has the eigenvalues of a form's kernel.
+    """Return the row with the eigenvalues of a form's kernel, for the results of figure 2c.
 
     Eigenvalues do not depend on the rank, so the row's field for the rank is empty.
     """
