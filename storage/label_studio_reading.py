@@ -334,8 +334,8 @@ def _of_annotation(
 def _taken(annotation: Mapping[str, Any], sent: tuple[_Sent, ...], n_answers: int) -> int | None:
     """Return the time taken per answer, in milliseconds.
 
-    From the annotation's lead time, the time taken for the answers `sent` is subtracted. The rest is divided
-    by `n_answers`. If there is no rest, the time is unknown: a program has changed the annotation.
+    The time taken for the answers in `sent` is subtracted from the annotation's lead time. The rest is
+    divided by `n_answers`. If nothing remains, a program has changed the annotation: the time is unknown.
     """
     seconds = number_of(annotation.get("lead_time"))
     if seconds is None or not n_answers or abs(seconds) > 1e9:

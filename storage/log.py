@@ -61,7 +61,7 @@ class LabelLog(SelectionLog):
     def hear(self, position: int | None = None) -> None:
         """Record that the log has reached a `position`, or that another server has appended answers.
 
-        The token `newest` changes, unless this object already knows that the log has reached this position.
+        The token `newest` changes, unless this object already knows that the log has reached `position`.
         """
         with self._hearing:
             if position is None or position > self._reached:

@@ -49,7 +49,7 @@ def take(
     *,
     wait: float = AHEAD_SECONDS,
 ) -> dict[str, Any]:
-    """Store a person's `answers`; return the card of `view`, with the outcome that `settle` returns.
+    """Store a person's `answers`. Return the card of `view`, together with the outcome that `settle` returns.
 
     Wait at most `wait` seconds in all for the items that would follow the possible answers.
     """

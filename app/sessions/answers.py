@@ -81,7 +81,7 @@ class Press:
     records : tuple of AnswerRecord
         One answer per concept about the item in view.
     following : str or None
-        Id of the selection that the browser showed next, if it had got this selection in advance.
+        Id of the selection that the browser showed next, if it was sent to the browser in advance.
     along : tuple of AnswerRecord
         Answers about other items of the group, or undos of such answers. They are stored only if the answer
         with the press's id is stored. The log may refuse some of them.

@@ -13,10 +13,10 @@ first. It has four properties that single linkage lacks:
 
 Members of different groups may be within the angle of each other, because only distances to leaders count.
 
-Every leader within the angle is found. A leader is skipped only if its coordinates or its box prove that it
-is too far away (`coordinates`, `boxes`). The distances to all other leaders are computed from the features in
-float64. The search is fastest if the angle is much smaller than the usual angle between two rows, because
-most boxes are skipped then.
+Every leader within the angle is found. A leader is skipped only if its coordinates (module `coordinates`), or
+the box of similar leaders that it is in (module `boxes`), prove that it is too far away. The distances to all
+other leaders are computed from the features in float64. The search is fastest if the angle is much smaller
+than the usual angle between two rows, because most boxes are skipped then.
 
 References
 ----------

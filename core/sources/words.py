@@ -23,8 +23,8 @@ arrays:FEATURES,IMAGES
                   embeddings (.npy, .parquet, .fvecs or .bvecs), and the folder or list of the images that
                   they describe
 vectors:FILE      vectors without images, in the same formats; vectors:FILE,CLASSES adds a .npy or .txt file
-                  with one class per vector, vectors:FILE,QUERIES a .fvecs or .bvecs file with queries to
-                  hold out
+                  with one class per vector; vectors:FILE,QUERIES adds a .fvecs or .bvecs file with queries
+                  to hold out
 points:FILE       sets of points, such as local features: a .npz file with the arrays points and sizes;
                   points:FILE,CLASSES adds a .npy or .txt file with one class per set
 enlarged:N:SOURCE any other source of images, with N items for each image: itself and N − 1 variants

@@ -111,10 +111,10 @@ def nearest_buckets(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the starts and stops of the buckets whose keys differ from `key` in the fewest functions.
 
-    The buckets have `wanted` rows in total; the one chosen last may be cut. A bucket's key consists of the values
-    of `width` functions, and each value has `bits` bits. Of two buckets that differ from `key` in equally
-    many functions, that with the lower key is chosen first. The buckets are returned in ascending order of
-    their keys.
+    The buckets have `wanted` rows in total; the one chosen last may be cut. A bucket's key consists of the
+    values of `width` functions, and each value has `bits` bits. Of two buckets that differ from `key` in
+    equally many functions, that with the lower key is chosen first. The buckets are returned in ascending
+    order of their keys.
     """
     n_buckets = offsets.shape[0] - 1
     group = np.uint64((1 << bits) - 1)
