@@ -271,8 +271,8 @@ class Workspace:
         SameProjectError
             With `unless_same`, if another project asks the same question about the same items.
         InputError
-            If the items can't be found, if the question is empty, if the pool has no class for yes, if an example
-            is not an image, if the server serves only one project, or if the person is not an owner.
+            If the items can't be found, the question is empty, the pool has no class for yes, an example is
+            not an image, the server serves only one project, or the person is not an owner.
         StorageError
             If the database fails.
         """
