@@ -29,7 +29,6 @@ from sqlalchemy import (
 )
 
 from closecall.storage.database import Database
-from closecall.storage.errors import StorageError
 from closecall.storage.models import EndedLease, SessionClaim, SessionLease
 from closecall.storage.rows import now_ms
 
@@ -228,19 +227,31 @@ class Activity:
     database : Database
     clock : callable
         Returns the time in milliseconds since 1970 UTC.
+
+    Attributes
+    ----------
+    urgent : callable
+        Called by `note` if a session is new, if its page is closed, or if the page is open again. `store`
+        should then be called at once, in another thread.
     """
 
     def __init__(self, database: Database, clock: Callable[[], int] = now_ms) -> None:
+        self.urgent: Callable[[], None] = lambda: None
         self._database = database
         self._clock = clock
         self._noted: dict[str, int] = {}  # times that are not stored yet
+        self._is_left: dict[str, bool] = {}
         self._lock = threading.Lock()
 
     def note(self, session_id: str, *, is_left: bool = False) -> None:
         """Note that the session is active now, or that its page is closed, for the next `store`."""
-        now = self._clock()
         with self._lock:
+            now = self._clock()
             self._noted[session_id] = -now if is_left else now
+            is_urgent = self._is_left.get(session_id) != is_left
+            self._is_left[session_id] = is_left
+        if is_urgent:
+            self.urgent()
 
     def store(self) -> None:
         """Store what was noted since the last call.
@@ -262,7 +273,7 @@ class Activity:
                 of_sessions = SessionLease.session_id.in_(sorted(noted))
                 connection.execute(delete(SessionLease).where(SessionLease.scope == _ACTIVITY, of_sessions))
                 connection.execute(insert(SessionLease), rows)
-        except StorageError:
+        except BaseException:
             with self._lock:
                 self._noted = {**noted, **self._noted}
             raise

@@ -183,16 +183,16 @@ class Leases:
         with self._lock:
             if session in self._held:
                 self._held[session].heard = self._clock()
-        if self._activity is not None:
-            self._activity.note(session)
+            if self._activity is not None:
+                self._activity.note(session)
 
     def leave(self, session: str) -> None:
         """Let the session's leases expire now, because its page is closed."""
         with self._lock:
             if session in self._held:
                 self._held[session].heard = LEFT
-        if self._activity is not None:
-            self._activity.note(session, is_left=True)
+            if self._activity is not None:
+                self._activity.note(session, is_left=True)
 
     def restore(self, shown: Iterable[tuple[str, int]]) -> None:
         """Give sessions back their leases of an earlier process; `shown` has pairs of session and item."""

@@ -6,7 +6,9 @@ lock, the labels, the leases, the threads, and the processes that build descript
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +31,12 @@ from closecall.app.runtime.turns import Turns
 from closecall.core.errors import InputError
 from closecall.storage import Activity, Archive, Claims, Database, LabelLog, LeaseTable, Notice, StorageError
 from closecall.storage.rows import now_ms
+
+LEAST_PAUSE = 0.1
+"""Minimum number of seconds between two stores of the sessions' activity."""
+
+PAUSE_AFTER_FAILURE = 60.0
+"""Seconds during which no activity is stored after the database has failed."""
 
 
 class ProjectStore:
@@ -79,6 +87,7 @@ class ProjectStore:
         self.file = file
         self.is_shared = shared
         self._changing = threading.Lock()
+        self._retry_at = -math.inf  # when activity may be stored
         self.troubles = Troubles()
         self.news = News()
         with ExitStack() as opened:
@@ -91,8 +100,10 @@ class ProjectStore:
             self.log = LabelLog(self.database, claims=self.claims)
             self.activity = Activity(self.database)
             if not shared:
-                opened.callback(self._store_activity)
-                watch = Watch("activity", self._store_activity, renew_seconds(file.lease_seconds))
+                opened.callback(self._store_activity, at_last=True)
+                pause = max(LEAST_PAUSE, renew_seconds(file.lease_seconds))
+                watch = Watch("activity", self._store_activity, pause)
+                self.activity.urgent = watch.wake
                 watch.start()
                 opened.callback(watch.close)
             self.archive = Archive(self.database)
@@ -126,7 +137,8 @@ class ProjectStore:
         last, heard = self.log.last_shown(), self.activity.times()
         if last is None:
             return
-        end = min(now_ms(), max([last.created, *map(abs, heard.values())]))
+        times, now = [last.created, *map(abs, heard.values())], now_ms()
+        end = max([when for when in times if when <= now] or times)  # the clock may once have been ahead
         since = end - int(1000 * self.file.lease_seconds)
         active = [session for session, when in heard.items() if when >= since]
         self.leases.restore(
@@ -137,10 +149,18 @@ class ProjectStore:
         with suppress(StorageError):  # the next start deletes them
             self.activity.forget(since)
 
-    def _store_activity(self) -> None:
-        """Store the sessions' activity, in a separate thread: no request waits while the file is locked."""
-        with suppress(StorageError):  # the next call stores it
-            self.activity.store()
+    def _store_activity(self, *, at_last: bool = False) -> None:
+        """Store the sessions' activity, in a separate thread: no request waits while the file is locked.
+
+        After a failure, nothing is stored for `PAUSE_AFTER_FAILURE` seconds, except `at_last`.
+        """
+        if not at_last and time.monotonic() < self._retry_at:
+            return
+        with self.troubles.noted("Storing activity"):
+            try:
+                self.activity.store()
+            except StorageError:  # what fails now is stored later
+                self._retry_at = time.monotonic() + PAUSE_AFTER_FAILURE
 
     def _told(self, notice: Notice) -> None:
         """Pass on a notice of a change that was committed to the database."""

@@ -113,8 +113,17 @@ class Press:
         return any(record.id in ids for record in self.records)
 
     def answers(self, selection: SelectionRecord) -> bool:
-        """Return whether the press answers the selection."""
-        return any(record.selection_id == selection.id for record in self.records)
+        """Return whether the press answers the selection.
+
+        It also does so if it answers the item under another selection, for example in a grid.
+        """
+        return any(record.selection_id == selection.id for record in self.records) or (
+            not (self.is_undo or self.is_correction)
+            and any(
+                (record.item, record.concept_id) == (selection.item, selection.concept_id)
+                for record in (*self.records, *self.along)
+            )
+        )
 
 
 def following(answer: Mapping[str, Any]) -> str | None:

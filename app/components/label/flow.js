@@ -89,7 +89,17 @@ export class Flow {
   get isAnswered() {
     const { item } = this;
     if (item === null || this.#answered.has(item.selection)) return item !== null;
-    return this.outbox.queue.own.some((answer) => this.#former.has(answer.id) && answer.item === item.id);
+    return this.outbox.queue.own.some((answer) => this.#isFormer(answer, item.id));
+  }
+
+  /**
+   * Return whether an earlier load of the page left this answer about the item unsent.
+   *
+   * @param {Answer} answer
+   * @param {number} item
+   */
+  #isFormer({ id, item: answered, group = [] }, item) {
+    return this.#former.has(id) && (answered === item || group.includes(item));
   }
 
   get isUndoing() {
@@ -139,7 +149,11 @@ export class Flow {
    * @returns {string | null}
    */
   settle({ acked, refused }) {
+    const { item } = this;
     const selections = new Map(this.outbox.queue.pending.map(({ id, selection }) => [id, selection]));
+    const stored = this.outbox.queue.own.filter(({ id }) => acked.includes(id));
+    // The item stays in view until all answers are stored.
+    if (item && stored.some((answer) => this.#isFormer(answer, item.id))) this.#answered.add(item.selection);
     let refusal = null;
     for (const [id, reason] of this.outbox.settle(acked, refused)) {
       this.#answered.delete(selections.get(id));

@@ -37,6 +37,17 @@ def test_the_last_time_of_each_session_is_kept_until_it_is_old(database):
     assert activity.times() == {"cleo": 3_000}
 
 
+def test_the_first_activity_a_closed_page_and_its_return_are_urgent(database):
+    """They decide who may have the items; what comes in between can wait."""
+    activity, urgent = Activity(database), []
+    activity.urgent = lambda: urgent.append(len(urgent))
+    for is_left in (False, False, True, True, False, False):
+        activity.note("ada", is_left=is_left)
+    assert len(urgent) == 3
+    activity.note("bob")
+    assert len(urgent) == 4
+
+
 def test_what_could_not_be_stored_is_stored_later(database, monkeypatch):
     """Not over what has become known in the meantime."""
     now = [1_000]

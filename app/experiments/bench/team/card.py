@@ -145,8 +145,7 @@ class Card:
         """
         if self.item is None or self.item.selection in self._answered:
             return False
-        own = self._queue.own if self._queue else []
-        return not any(answer["item"] == self.item.id and answer["id"] in self._former for answer in own)
+        return not any(self._is_former(answer) for answer in (self._queue.own if self._queue else []))
 
     @property
     def in_hand(self) -> set[int]:
@@ -176,7 +175,9 @@ class Card:
         if self._queue is None or data["session"] != self.session:
             self._begin(data["project"], data["session"])
         assert self._queue is not None
-        self._queue.settle(data["acked"])
+        if any(self._is_former(answer) for answer in self._queue.settle(data["acked"])):
+            assert self.item is not None
+            self._answered.add(self.item.selection)  # the item stays in view until all answers are stored
         refused = [
             (refusal, answer) for refusal in data["refused"] for answer in self._queue.settle([refusal["id"]])
         ]
@@ -227,6 +228,10 @@ class Card:
         """Send all pending answers to the server, if there are any."""
         if self.pending:
             self._send(self.pending)
+
+    def _is_former(self, answer: Mapping[str, Any]) -> bool:
+        """Whether an earlier load of the page left this answer about the item in view unsent."""
+        return self.item is not None and answer["item"] == self.item.id and answer["id"] in self._former
 
     @property
     def _may_still_come(self) -> bool:

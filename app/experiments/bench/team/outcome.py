@@ -71,8 +71,8 @@ def given_twice(diaries: Sequence[Diary], lease_seconds: float) -> list[int]:
     An item counts if the pages of two annotators held it at the same time (see `Held`), or if both had it in
     view, one after the other. An item does not count if the first annotator's lease had expired. A lease
     expires when the annotator's page has asked for no whole payload (see `Page`) for the lease's duration.
-    What the first page asked after the second page had asked for the item is ignored, because the server may
-    have selected the item for the second page before.
+    What the first page asked after it held the item and the second page had asked for it is ignored, because
+    the server may have selected the item for the second page before.
     """
     hands: dict[int, list[_Hand]] = defaultdict(list)
     for diary in diaries:
@@ -113,7 +113,8 @@ def _is_given_twice(having: Sequence[_Hand], lease_seconds: float) -> bool:
         both_saw = first.held.in_view and second.held.in_view
         if first.diary is not second.diary and (at_once or both_saw):
             asked = max((at for at in second.diary.heard_at if at <= second.since), default=second.since)
-            heard = max((at for at in first.diary.heard_at if at <= asked), default=-math.inf)
+            begun = max(asked, first.since)
+            heard = max((at for at in first.diary.heard_at if at <= begun), default=-math.inf)
             if second.since < heard + lease_seconds - SLACK_SECONDS:
                 return True
     return False

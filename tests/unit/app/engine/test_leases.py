@@ -643,7 +643,7 @@ def test_a_quiet_grid_that_stays_open_keeps_its_items_over_a_restart(tmp_path):
     """It shows the same grid for longer than a lease lasts, while others go on."""
     with open_workspace(tmp_path) as workspace:
         project = new_project(workspace, n_items=110)
-        replace(project.file, lease_seconds=1.0).write(project.folder)
+        replace(project.file, lease_seconds=2.0).write(project.folder)
         key = project.key
     with open_workspace(tmp_path) as workspace:
         project = workspace.project(key)
@@ -653,7 +653,7 @@ def test_a_quiet_grid_that_stays_open_keeps_its_items_over_a_restart(tmp_path):
         grid.attend()
         shown = {record.item for record in grid.shown}
         for _ in range(5):
-            time.sleep(0.3)
+            time.sleep(0.5)
             ada.touch()
             other = submit(bob, [answer(other, "no")])
         assert len(shown) == 24
@@ -703,6 +703,65 @@ def test_no_request_waits_until_activity_is_stored(tmp_path, monkeypatch):
         may_write.set()
     with open_workspace(tmp_path) as workspace:
         assert workspace.project(key).store.activity.times()[ada.id] < 0
+
+
+def test_a_page_that_is_back_is_known_to_be_back_at_once(tmp_path):
+    """The server may be killed before the next regular store; then its items are still its own."""
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        ada = project.session(annotator="ada")
+        coming(ada)
+        activity, patience = project.store.activity, time.monotonic() + 60
+        for act, sign in ((ada.touch, 1), (partial(project.close_page, ada), -1), (ada.touch, 1)):
+            act()
+            while activity.times().get(ada.id, 0) * sign <= 0:
+                assert time.monotonic() < patience
+                time.sleep(0.001)
+
+
+def test_activity_is_stored_again_some_time_after_the_disk_was_full(tmp_path, monkeypatch):
+    """Not each few seconds: a try may wait for a lock that answers need. The last try is made at the end."""
+    tries, store = [], Activity.store
+
+    def fail(activity: Activity) -> None:
+        tries.append(activity)
+        raise StorageError("the disk is full", "full")
+
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        ada = project.session(annotator="ada")
+        with monkeypatch.context() as full:
+            full.setattr(Activity, "store", fail)
+            patience = time.monotonic() + 60
+            while not tries:
+                project.close_page(ada)
+                ada.touch()
+                assert time.monotonic() < patience
+            n_tries = len(tries)
+            for _ in range(5):
+                project.close_page(ada)
+                ada.touch()
+                time.sleep(0.02)
+            assert len(tries) == n_tries
+        assert Activity.store is store
+        key = project.key
+    with open_workspace(tmp_path) as workspace:
+        assert workspace.project(key).store.activity.times()[ada.id] > 0
+
+
+def test_a_clock_that_is_behind_wakes_no_old_session(tmp_path, monkeypatch):
+    """As that of a machine that has just started: what closed pages had stays free."""
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace, n_items=110)
+        key = project.key
+        for name in ("bob", "cleo"):
+            session = project.session(annotator=name)
+            coming(session)
+            project.close_page(session)
+        card = coming(project.session(annotator="ada"))
+    monkeypatch.setattr("closecall.app.projects.project_store.now_ms", lambda: 10**9)
+    with open_workspace(tmp_path) as workspace:
+        assert set(workspace.project(key).leases.held()) == in_hand(card)
 
 
 def test_a_clock_that_was_once_ahead_ends_no_lease(tmp_path):

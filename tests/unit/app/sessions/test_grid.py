@@ -307,3 +307,17 @@ def test_what_others_have_is_written_once_a_grid(project):
     result = CliRunner().invoke(main, ["verify", str(project.folder), "--json"])
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["problems"] == []
+
+
+def test_the_label_page_goes_on_when_a_grids_answer_about_its_item_arrives(project):
+    """The answer waited in the browser, and the server has selected the item once more meanwhile."""
+    label(project.session(annotator="ada"), 8)
+    session = project.session(annotator="bob")
+    grid = small_grid(project, session, size=24)
+    card, label_card = card_of(grid), card_of(session)
+    assert label_card["item"]["id"] in items(card)
+    assert label_card["item"]["selection"] not in {cell["selection"] for cell in card["cells"]}
+    given = truly(grid, card)
+    after = submit(session, given)
+    assert set(after["acked"]) == {each["id"] for each in given}
+    assert after["item"]["id"] not in items(card)

@@ -111,6 +111,13 @@ def test_who_is_heard_of_again_while_another_gets_the_item_was_too_late(asked, f
     assert given_twice([ada, bob], 60) == found
 
 
+def test_two_who_ask_at_once_must_not_get_the_same():
+    """Even if the first of them asks a moment later."""
+    ada = held(ADA, Held(3, 50, 70, in_view=True), heard_at=[45.0])
+    bob = held(BOB, Held(3, 55, 70, in_view=True), heard_at=[44.9])
+    assert given_twice([ada, bob], 60) == given_twice([bob, ada], 60) == [3]
+
+
 def test_leases_have_returned_where_others_could_choose_the_items_again():
     """Told by the last selection that was made long enough after, or by who has them now."""
     ada = held(ADA, left=9.0, left_with=frozenset({3, 4, 5}))
