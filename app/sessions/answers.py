@@ -113,17 +113,14 @@ class Press:
         return any(record.id in ids for record in self.records)
 
     def answers(self, selection: SelectionRecord) -> bool:
-        """Return whether the press answers the selection.
+        """Return whether the press answers the selection."""
+        return any(record.selection_id == selection.id for record in self.records)
 
-        It also does so if it answers the item under another selection, for example in a grid.
-        """
-        return any(record.selection_id == selection.id for record in self.records) or (
-            not (self.is_undo or self.is_correction)
-            and any(
-                (record.item, record.concept_id) == (selection.item, selection.concept_id)
-                for record in (*self.records, *self.along)
-            )
-        )
+    def answers_item_of(self, selection: SelectionRecord) -> bool:
+        """Return whether the press answers the item of the selection, perhaps under another selection."""
+        records = (*self.records, *self.along)
+        asked = (selection.item, selection.concept_id)
+        return any((record.item, record.concept_id) == asked for record in records)
 
 
 def following(answer: Mapping[str, Any]) -> str | None:

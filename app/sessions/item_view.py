@@ -291,7 +291,7 @@ class ItemView:
         elif press.is_correction:
             self._changes += 1
         elif not (press.following and self._go_on_to(press.following)) and (
-            self.shown is None or press.answers(self.shown)
+            self.shown is None or press.answers_item_of(self.shown)
         ):
             self.choose()
 

@@ -36,6 +36,8 @@ export class Flow {
   #answered = new Set(); // selections
   /** @type {Set<string>} */
   #former = new Set(); // ids of answers that an earlier load of the page left unsent; not undos and corrections
+  /** @type {Set<number>} */
+  #stored = new Set(); // items of such answers that are stored; forgotten when all answers are stored
   /** @type {string | null} */
   #undoing = null; // id of an undo that is not stored yet; the item in view may be about to change
   /** @type {CardData["turn"] | null} */
@@ -89,17 +91,8 @@ export class Flow {
   get isAnswered() {
     const { item } = this;
     if (item === null || this.#answered.has(item.selection)) return item !== null;
-    return this.outbox.queue.own.some((answer) => this.#isFormer(answer, item.id));
-  }
-
-  /**
-   * Return whether an earlier load of the page left this answer about the item unsent.
-   *
-   * @param {Answer} answer
-   * @param {number} item
-   */
-  #isFormer({ id, item: answered, group = [] }, item) {
-    return this.#former.has(id) && (answered === item || group.includes(item));
+    const waiting = this.outbox.queue.own.filter(({ id }) => this.#former.has(id)).flatMap(itemsOf);
+    return this.#stored.has(item.id) || waiting.includes(item.id);
   }
 
   get isUndoing() {
@@ -138,6 +131,7 @@ export class Flow {
     this.#answered = new Set(own.map((answer) => answer.selection));
     const isPlain = (/** @type {Answer} */ { undoes, corrects }) => !undoes && !corrects;
     this.#former = new Set(own.filter(isPlain).map(({ id }) => id));
+    this.#stored.clear();
     this.#undoing = own.findLast((answer) => answer.answer === "undo")?.id ?? null;
     return outbox;
   }
@@ -149,17 +143,17 @@ export class Flow {
    * @returns {string | null}
    */
   settle({ acked, refused }) {
-    const { item } = this;
-    const selections = new Map(this.outbox.queue.pending.map(({ id, selection }) => [id, selection]));
-    const stored = this.outbox.queue.own.filter(({ id }) => acked.includes(id));
-    // The item stays in view until all answers are stored.
-    if (item && stored.some((answer) => this.#isFormer(answer, item.id))) this.#answered.add(item.selection);
+    const { own, pending } = this.outbox.queue;
+    const selections = new Map(pending.map(({ id, selection }) => [id, selection]));
+    const stored = own.filter(({ id }) => this.#former.has(id) && acked.includes(id));
+    for (const item of stored.flatMap(itemsOf)) this.#stored.add(item);
     let refusal = null;
     for (const [id, reason] of this.outbox.settle(acked, refused)) {
       this.#answered.delete(selections.get(id));
       refusal = reason;
     }
     if (!this.outbox.queue.own.some(({ id }) => id === this.#undoing)) this.#undoing = null;
+    if (!this.outbox.queue.own.length) this.#stored.clear();
     return refusal;
   }
 
@@ -247,4 +241,13 @@ export class Flow {
     );
     this.view = { ...this.view, item, round, notes, history, concept: { ...this.view.concept, ...concept } };
   }
+}
+
+/**
+ * Return the items that an answer is about.
+ *
+ * @param {Answer} answer
+ */
+function itemsOf({ item, group = [] }) {
+  return [item, ...group];
 }

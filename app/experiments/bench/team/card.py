@@ -124,6 +124,7 @@ class Card:
         self._queue: Queue | None = None
         self._answered: set[str] = set()
         self._former: set[str] = set()  # ids of answers that an earlier load of the page left unsent
+        self._stored: set[int] = set()  # items of such answers that are stored, until all answers are
         self._ahead: tuple[str, dict[str, Item]] = ("", {})
         self._data: Mapping[str, Any] = {}
 
@@ -143,9 +144,10 @@ class Card:
 
         A server that was restarted doesn't know unsent answers, and may select their items again.
         """
-        if self.item is None or self.item.selection in self._answered:
+        if self.item is None or self._queue is None or self.item.selection in self._answered:
             return False
-        return not any(self._is_former(answer) for answer in (self._queue.own if self._queue else []))
+        waiting = {answer["item"] for answer in self._queue.own if answer["id"] in self._former}
+        return self.item.id not in waiting | self._stored
 
     @property
     def in_hand(self) -> set[int]:
@@ -175,9 +177,8 @@ class Card:
         if self._queue is None or data["session"] != self.session:
             self._begin(data["project"], data["session"])
         assert self._queue is not None
-        if any(self._is_former(answer) for answer in self._queue.settle(data["acked"])):
-            assert self.item is not None
-            self._answered.add(self.item.selection)  # the item stays in view until all answers are stored
+        stored = self._queue.settle(data["acked"])
+        self._stored |= {answer["item"] for answer in stored if answer["id"] in self._former}
         refused = [
             (refusal, answer) for refusal in data["refused"] for answer in self._queue.settle([refusal["id"]])
         ]
@@ -186,6 +187,8 @@ class Card:
             self.refused[refusal["id"]] = refusal["reason"]
         if refused:
             self._send(self.pending)
+        if not self._queue.own:
+            self._stored.clear()
         if not (self.item and self._queue.own):
             self.item = _item(data["item"], data["item"]["src"]) if data["item"] else None
         if self.item and data["item"] and data["item"]["selection"] == self.item.selection:
@@ -229,10 +232,6 @@ class Card:
         if self.pending:
             self._send(self.pending)
 
-    def _is_former(self, answer: Mapping[str, Any]) -> bool:
-        """Whether an earlier load of the page left this answer about the item in view unsent."""
-        return self.item is not None and answer["item"] == self.item.id and answer["id"] in self._former
-
     @property
     def _may_still_come(self) -> bool:
         """Whether an item will arrive without anyone's action."""
@@ -244,6 +243,7 @@ class Card:
         self._queue = Queue(self._store, project, session)
         self._answered = {answer["selection"] for answer in self._queue.own}
         self._former = {answer["id"] for answer in self._queue.own}
+        self._stored.clear()
         self.send()
 
     def _look_ahead(self, views: Mapping[str, Any], pictures: Mapping[str, str]) -> None:
