@@ -238,7 +238,7 @@ def extended(
     """Hash the rows that `codes` lacks, and return all codes.
 
     The result is the same as from `coded` with the same metric or labels. It is None if the pool has grown so
-    much that `coded` would fit the family to other rows.
+    much that `coded` would fit the hash family to other rows.
     """
     if not np.array_equal(fit_rows(len(codes)), fit_rows(len(pool))):
         return None

@@ -147,7 +147,7 @@ def answers_alike(
 
 
 def undos_alike(undo: AnswerRecord, log: LabelLog, batch: Sequence[AnswerRecord]) -> list[AnswerRecord]:
-    """Return an undo of each answer that was given along with the answer that `undo` undoes.
+    """Return further undos: of the answers that were given together with the answer that `undo` undoes.
 
     These answers directly precede the undone answer in the log, even if the groups have changed since. If the
     log does not have these answers yet, they are in `batch`, the answers that precede `undo` in the browser's

@@ -53,7 +53,7 @@ class SubsetSession(BatchSession):
         Raises
         ------
         InputError
-            If there are no items for a reason that the annotator should know.
+            If there are no items, and the annotator should know the reason.
         PoolExhausted
             If all items of the part are excluded.
         """

@@ -70,7 +70,7 @@ class Retrieval:
         return np.asarray(among_first(self.rows, wanted, retrieved) / self.neighbours.shape[1])
 
     def precision(self, retrieved: ArrayLike) -> Floats64:
-        """Return, for each query, the share of its first R rows that have the class of the query.
+        """Return, for each query, the share of the first R rows found for it that have the query's class.
 
         See `nearest_found` for the parameters and the shape of the result.
         """

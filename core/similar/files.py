@@ -133,8 +133,8 @@ def save_structure(folder: Path, structure: SearchStructure, codes: Codes, how: 
     structure : SearchStructure
         Any structure of `core.search`.
     codes : Codes
-        The codes over which the structure was built. They are not written if the structure uses them
-        unchanged.
+        The codes over which the structure was built. If the structure uses these codes in their
+        order, they are not written: `save_codes` writes them.
     how : mapping
         The parameters that the structure was built with, as plain values.
 

@@ -65,7 +65,7 @@ class Neighbours:
     scored : int
         Number of items whose features were read.
     compared : int
-        Number of comparisons of codes with examples, or `items` if this is less.
+        Number of comparisons of codes with examples, but at most `items`.
     items : int
         Number of items in the pool.
     seconds : float

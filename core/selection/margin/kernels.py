@@ -273,7 +273,7 @@ def _read_some(
     tables: Tables, outlook: Outlook, tolerances: Floats32, block: int, reach: np.float32,
     start: int, end: int, places: Ints32, scores: Floats32,
 ) -> int:  # fmt: skip
-    """Add a block to the scores of the rows at places[start:end], and drop rows that are too far.
+    """Add a block of features to the scores of the rows at places[start:end]; drop rows that are too far.
 
     The remaining rows are moved to the front of the range. Returns the end of the remaining rows.
     """
@@ -297,7 +297,7 @@ def _read_some(
 def _marks(excluded: Ints64) -> Flags:
     """Return, for each remainder modulo `_MARKS`, whether an id in `excluded` has this remainder.
 
-    Ids with other remainders are not excluded, so most ids need no search in `excluded`.
+    If no excluded id has the remainder of an id, this id is not excluded. Most ids therefore need no search.
     """
     marks = np.zeros(_MARKS, dtype=np.bool_)
     for excluded_id in excluded:
