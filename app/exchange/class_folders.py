@@ -47,8 +47,8 @@ def export_folder(database: Database, pool: Pool, concept: ConceptRecord | None,
     """Copy labeled items into one folder per label or class, below the new folder `out`.
 
     For one concept the folders are "yes" and "no". For several concepts they are named after the classes, and
-    "none" is for items whose answers are all no, with one for every active concept. Items that are not image files
-    are written as PNG or text. An item of several classes is copied into the folder of each class.
+    "none" is for items whose answers are all no, with one for every active concept. Items that are not image
+    files are written as PNG or text. An item of several classes is copied into the folder of each class.
 
     Raises
     ------
