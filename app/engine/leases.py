@@ -35,7 +35,8 @@ LEASE_SECONDS = 300.0
 RENEW_SECONDS = 5.0
 """Seconds between two stores of activity; a tenth of a lease's lifetime if that is less.
 
-A lease may therefore expire this much earlier if the server is killed in the meantime.
+A lease may therefore expire this much earlier if the server is killed in the meantime. If storing has just
+failed, it may expire up to a minute earlier (`app.projects.project_store`).
 """
 
 _ENDED_AT_MOST = 10_000
