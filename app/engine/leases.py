@@ -83,8 +83,9 @@ def give(
 ) -> None:
     """Lease `items` to the session, and end other sessions' expired leases on `items` and `apart`.
 
-    A lease has expired if its session's last activity was before `since`. If the session's page is closed,
-    the session's leases stay expired: `items` then come from a selection in advance that was still under way.
+    A lease has expired if its session's last activity was before `since`. The session's page may have been
+    closed while `items` were being selected in advance. They are then added to the session's leases, but all
+    these leases stay expired.
     """
     given, over = set(items), {*items, *apart}
     for name, other in held.items():

@@ -61,7 +61,7 @@ class Wishes:
 def content_of(
     database: Database, pool: Pool, concepts: Sequence[ConceptRecord], wishes: Wishes, description: str
 ) -> Content:
-    """Return the content of the tasks about these concepts. `description` names the pool's features.
+    """Return the content of the tasks about these concepts, with the pool's set of features `description`.
 
     Raises
     ------

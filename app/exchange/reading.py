@@ -51,7 +51,8 @@ class Imported:
     missing : int
         Number of answers that were exported to Label Studio, but whose tasks are not in the file.
     undecided : int
-        Number of answers marked as ground truth that are no adjudications, because no owner marked them.
+        Number of answers that are marked as ground truth but don't count as adjudications, because the person
+        who marked them is not an owner.
     items : Items
         Matched and unmatched items.
     """

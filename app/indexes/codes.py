@@ -210,12 +210,13 @@ def coded(
     advanced : callable
         Called with the number of rows coded so far and the number of all rows.
     recipe : Recipe
-        The settings of the codes; the structure is not used.
+        The settings of the codes. The search structure that the recipe names is not used.
     labels : Labels or None
         Training labels for codes that learn from them.
     former : Former
-        How the codes differ from codes by this version. If there are more labels than `Former.most_taught`, a
-        supervised family learns from this number of labels, drawn at random.
+        How the codes differ from those of this version, if codes of an earlier version are to be repeated. If
+        there are more labels than `Former.most_taught`, a supervised family learns from this number of
+        labels, drawn at random.
 
     Raises
     ------

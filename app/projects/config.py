@@ -70,7 +70,7 @@ class ProjectFile:
         Name of the description in use, which is a set of features of all items (`app.projects.descriptions`);
         empty for the first description.
     label_studio_users : mapping
-        The annotator's name for each user of Label Studio, who is given by number or e-mail address.
+        Maps users of Label Studio to names of annotators. Each key is a user's number or e-mail address.
     format : int
         Version of this file.
     """

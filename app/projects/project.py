@@ -466,7 +466,7 @@ class Project:
     def _advised_concepts(self) -> list[LiveConcept]:
         """Return the open concepts. If a webhook asks for the advice to stop, update this advice first.
 
-        To update the advice about a concept, open the concept, even if no page shows it.
+        The update opens each concept that a webhook asks about, even if no page shows it.
         """
         asking = [one for one in self.store.sender.known if "advice-to-stop" in one.kinds]
         for concept in self.concepts() if asking else ():

@@ -147,11 +147,12 @@ def answers_alike(
 
 
 def undos_alike(undo: AnswerRecord, log: LabelLog, batch: Sequence[AnswerRecord]) -> list[AnswerRecord]:
-    """Return further undos: of the answers that were given together with the answer that `undo` undoes.
+    """Return undos of the other answers that were given together with the answer that `undo` undoes.
 
-    These answers directly precede the undone answer in the log, even if the groups have changed since. If the
-    log does not have these answers yet, they are in `batch`, the answers that precede `undo` in the browser's
-    queue. Some of these answers may already have been undone alone; the log then refuses the second undo.
+    These answers are found by their place in the log, directly before the undone answer, because the groups
+    of near-duplicates may have changed since. If the log does not have these answers yet, they are in
+    `batch`, the answers that precede `undo` in the browser's queue. Some of these answers may already have
+    been undone alone; the log then refuses the second undo.
     """
     if undo.undoes is None:
         return []

@@ -1,8 +1,9 @@
 """Bucket tables for similarity search: in a table, rows with the same values of k functions share a bucket.
 
 The k functions form the key of a table. Near rows often share a bucket, and far rows seldom do. With l
-tables, near rows have l chances to share a bucket [1]_. A function of random hyperplanes agrees for two rows
-at the angle r with probability p₁ = 1 − r/π, and at the angle (1 + ε)r with probability p₂ = 1 − (1 + ε)r/π.
+tables, near rows have l chances to share a bucket [1]_. If each function says on which side of a random
+hyperplane a row is, it has the same value for two rows at the angle r with probability p₁ = 1 − r/π, and for
+two rows at the angle (1 + ε)r with probability p₂ = 1 − (1 + ε)r/π.
 
 **The (r, ε) rule.** Let N be the number of rows. With k = ⌈ln N / ln(1/p₂)⌉ functions, the bucket of a query
 has on average at most one row farther than (1 + ε)r. With l = ⌈p₁⁻ᵏ⌉ tables, a row within r is found with
@@ -18,16 +19,16 @@ often find the same rows. `BucketTables.guarantee` therefore only counts tables 
 (`n_independent`). The other tables find additional rows that are not guaranteed.
 
 **Multi-probe.** Most of the near rows that l tables miss are in buckets whose keys differ from the key of the
-query in a few bits [2]_. After the query's own bucket in each table, the search therefore reads buckets
-whose keys differ in the least certain bits. A function compares a projection of a row with a threshold. Let v
-be the difference of projection and threshold for the query. For a near row, the difference is v plus noise. A
+query in a few bits [2]_. After the query's own bucket in each table, the search therefore reads buckets whose
+keys differ in the least certain bits. A function compares a projection of a row with a threshold. Let v be
+the difference of projection and threshold for the query. For a near row, the difference is v plus noise. A
 flipped bit therefore costs v² in log-likelihood. The search always reads the cheapest unread bucket of all
-tables, until there are enough rows to compare. This compensates for tables that do not fit into memory. If a
-function has several bits, all its wrong values are equally likely. In this case, the search first reads all
-buckets whose keys differ in one function, then all buckets whose keys differ in two functions, and so on.
-With more than `MOST_BITS` bits per function, there would be too many such buckets. With a single function in
-the key, the other buckets would be no better than random buckets. In both cases, the search only reads the
-query's own buckets.
+tables, until there are enough rows to compare. This compensates for the tables that are left out for lack of
+memory. If a function has several bits, all its wrong values are equally likely. In this case, the search
+first reads all buckets whose keys differ in one function, then all buckets whose keys differ in two
+functions, and so on. With more than `MOST_BITS` bits per function, there would be too many such buckets. With
+a single function in the key, the other buckets would be no better than random buckets. In both cases, the
+search only reads the query's own buckets.
 
 **Cost.** A table takes 8 bytes per row for the key and the row number, and 2 to 4 bytes per row for
 addresses. Building a table sorts its entries. A query takes about 100 ns per bucket, and reads a cache line

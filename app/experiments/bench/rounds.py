@@ -69,9 +69,9 @@ def planes_of_other(
 ) -> list[Plane]:
     """Return hyperplanes trained on the pool `other`, to select from `pool` (figure 4 of the H-Hash paper).
 
-    These are the hyperplanes that `planes_for` returns for `other`, but no items are excluded from the
-    selections. The ids don't tell which items are in both pools, so a selected item may be among the items
-    that the hyperplane was trained on.
+    These are the hyperplanes that `planes_for` returns for `other`, without their lists of labeled items. A
+    selection from `pool` therefore excludes no items. The ids don't tell which items are in both pools, so a
+    selected item may be among the items that the hyperplane was trained on.
 
     Raises
     ------

@@ -166,7 +166,7 @@ class CodeSearch(HashedSearch):
         return Guarantee.by_rule(n_rows, float(near), float(far))
 
     def planned(self, pool: PoolRows) -> Guarantee:
-        """Return the guarantee of the tables that fit into memory if no two of them share a function.
+        """Return the guarantee of as many tables as fit into memory, if no two of them share a function.
 
         Raises
         ------

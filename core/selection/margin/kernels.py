@@ -21,10 +21,11 @@ part is normally distributed, the rows with a score near zero have partial score
 average. The float32 rounding error is added to the tolerance zσ + κσ², because the scores of near-duplicates
 may differ by less than this error.
 
-**Memory.** Let s₀ be the score of a row x under an earlier hyperplane with the normal w₀. Then wᵀx + b =
-α s₀ + δᵀx + β with δ = w − α w₀, a constant β, and the α that minimizes the variance of δᵀx. A first test of
-each row uses only α s₀ and the mean of δᵀx + β over the cluster of the row. For the rows that pass the test,
-the cascade sums δᵀx + β.
+**Remembered scores.** Let s₀ be the score of a row x under an earlier hyperplane with the normal w₀, kept
+since the earlier query. Then wᵀx + b = α s₀ + δᵀx + β with δ = w − α w₀, a constant β, and the α that
+minimizes the variance of δᵀx. A first test of each row uses only α s₀ and the mean of δᵀx + β over the
+cluster of the row. For the rows that pass the test, the cascade starts with α s₀ and adds δᵀx + β block by
+block.
 
 Bytes are summed as integers, so the sums are equal on every machine. The whole query is compiled because,
 between two queries, other work evicts the code of the Python interpreter from the caches of the processor.

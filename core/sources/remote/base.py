@@ -38,7 +38,7 @@ class RemoteImages(ListedImages):
 
     @abstractmethod
     def _address(self, item: int) -> tuple[Address, Address]:
-        """Return the address of an image, and the folder that redirects must not leave.
+        """Return the address of an image, and the folder within which redirects must stay.
 
         Raises
         ------
