@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from closecall.core.errors import InputError
 from closecall.core.selection import strategy_from, strategy_names
+from closecall.core.selection.auto import fitting_part
 from closecall.core.selection.likely import LikelyPositive
 from closecall.core.selection.margin import MarginIndex
 from closecall.core.selection.mixture import Mixture
@@ -46,6 +47,7 @@ LABELS = {
     "lbh-hash-weighted": "LBH-Hash, weighted",
     "likely-positive": "Likely positive",
     "mixture": "Mixture",
+    "auto": "Auto",
     "example": "Like the examples",
     "description": "Like the description",
     "audit": "Audit",
@@ -82,20 +84,12 @@ class Shares(NamedTuple):
         return cls(margin, likely, 100 - margin - likely)
 
 
-FEW_YES = 10
-"""With fewer yes answers than this, and many more no answers, finding further yes items comes first."""
-
-RARE = 3
-"""Number of no answers per yes answer from which on yes is rare."""
-
-
 def fitting(*, yes: int, no: int) -> str:
     """Return the name of the strategy that fits a question with these numbers of yes and no answers.
 
-    If yes answers are few and rare, finding more of them is worth more than refining the boundary.
+    See `core.selection.auto.fitting_part`.
     """
-    is_rare = no >= RARE * max(yes, 1)
-    return LikelyPositive.name if yes < FEW_YES and is_rare else MarginIndex.name
+    return LikelyPositive.name if fitting_part(yes + no, yes) == "likely" else MarginIndex.name
 
 
 def about(name: str) -> str:

@@ -73,6 +73,7 @@ STRATEGY_COLOURS = {
     "lbh-hash": ("#3D86A0", "#86CCE2"),
     "likely-positive": ("#D6336C", "#FF7BC0"),
     "mixture": ("#3F6B00", "#B5E36A"),
+    "auto": ("#5B4A00", "#E6D36A"),
 }
 """Colours of the query strategies, for the light and the dark theme."""
 

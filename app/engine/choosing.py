@@ -77,6 +77,8 @@ def choose(
             seed=seed,
             memory=memory,
             diversity=diversity,
+            n_labels=trained.n_labels,
+            n_positives=trained.n_positives,
         )
 
     return without_repeats(select, n, groups, rule=rule)

@@ -42,6 +42,8 @@ class Trained:
         The direction of a description in words, if labeling starts with items that match it.
     dual : Dual or None
         Dual variables from which a later training may start; None without a hyperplane.
+    n_positives : int
+        Number of positive labels among the `n_labels`.
     """
 
     hyperplane: Hyperplane | None
@@ -52,6 +54,7 @@ class Trained:
     examples_through: int
     direction: Direction | None = None
     dual: Dual | None = None
+    n_positives: int = 0
 
     def towards(self, direction: Direction | None) -> Trained:
         """Return a copy with the direction added to `likes`, so that labeling starts with similar items.
@@ -95,6 +98,7 @@ def train_concept(
         likes=shown.X[shown.y],
         examples_through=examples_through,
         dual=trained.dual,
+        n_positives=int(y.sum()),
     )
 
 

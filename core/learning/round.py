@@ -116,6 +116,8 @@ def select_next(
     seed: int = 0,
     memory: object = None,
     diversity: float = 0.0,
+    n_labels: int = 0,
+    n_positives: int = 0,
 ) -> Selection:
     """Select the next items to label.
 
@@ -143,6 +145,8 @@ def select_next(
     diversity : float, 0 to 1
         Minimum angle between the selected items, as a fraction of the median angle between two items of the
         pool; see `core.selection.QueryStrategy.select`. Ignored in a selection by similarity to examples.
+    n_labels, n_positives : int
+        Number of labels that the hyperplane was trained on, and of positive labels among them.
 
     Raises
     ------
@@ -152,7 +156,16 @@ def select_next(
         See `core.selection.QueryStrategy.select`.
     """
     if hyperplane is not None or not strategy.needs_hyperplane:
-        return strategy.select(hyperplane, n, exclude=exclude, seed=seed, memory=memory, diversity=diversity)
+        return strategy.select(
+            hyperplane,
+            n,
+            exclude=exclude,
+            seed=seed,
+            memory=memory,
+            diversity=diversity,
+            n_labels=n_labels,
+            n_positives=n_positives,
+        )
     if examples is not None and examples.shape[0]:
         return most_similar(pool, examples, n, exclude=exclude)
     return make_strategy("random").fit(pool).select(None, n, exclude=exclude, seed=seed, diversity=diversity)

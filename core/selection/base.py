@@ -229,6 +229,8 @@ class QueryStrategy(ABC):
         seed: int = 0,
         memory: object = None,
         diversity: float = 0.0,
+        n_labels: int = 0,
+        n_positives: int = 0,
     ) -> Selection:
         """Select the `n` items to label next, or fewer if fewer are left.
 
@@ -250,6 +252,9 @@ class QueryStrategy(ABC):
             photograph. The strategy chooses 10 n items, and n of these are selected, in the strategy's order.
             If too few of the 10 n items are far enough apart, the selection is filled up with items that are
             as far apart as possible (see `core.selection.diversity`).
+        n_labels, n_positives : int
+            Number of labels that the hyperplane was trained on, and of positive labels among them, for
+            strategies that depend on them.
 
         Returns
         -------
@@ -263,7 +268,8 @@ class QueryStrategy(ABC):
             If the hyperplane is missing or has a different number of features than the pool, or `n` or
             `diversity` is out of range.
         """
-        (selection,) = self.select_many([Request(hyperplane, n, exclude, seed, memory, diversity)])
+        request = Request(hyperplane, n, exclude, seed, memory, diversity, n_labels, n_positives)
+        (selection,) = self.select_many([request])
         if selection is None:
             raise PoolExhausted(f"Pool exhausted: 0 available, {n} requested")
         return selection
@@ -350,7 +356,15 @@ class QueryStrategy(ABC):
             given, own = len(hyperplane.normal), self.pool_.n_features
             raise InputError(f"the hyperplane has {given} features, the pool's rows have {own}")
         wanted = AHEAD * n if _thins(request) else n
-        return Query(hyperplane, wanted, sorted_ids(request.exclude), request.seed % 2**63, request.memory)
+        return Query(
+            hyperplane,
+            wanted,
+            sorted_ids(request.exclude),
+            request.seed % 2**63,
+            request.memory,
+            request.n_labels,
+            request.n_positives,
+        )
 
     def _final(self, choice: Choice, request: Request) -> Choice:
         """Return the choice for the request, reduced to a diverse subset if the request asks for one."""

@@ -16,17 +16,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import isclose
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from closecall.core.errors import InputError
-from closecall.core.linear.hyperplane import Hyperplane
-from closecall.core.selection.base import Arrays, Progress, QueryStrategy
+from closecall.core.selection.base import QueryStrategy
 from closecall.core.selection.likely import LikelyPositive
-from closecall.core.selection.margin import MarginIndex
+from closecall.core.selection.over_margin import OverMarginIndex
 from closecall.core.selection.random import RandomSampling
-from closecall.core.selection.reader import PoolRows, Rows
+from closecall.core.selection.reader import Rows
 from closecall.core.selection.requests import Choice, Query
 
 PARTS = ("margin", "likely", "random")
@@ -39,7 +38,7 @@ _DRAWING = 1
 """Extra number in the seed for drawing the parts, so that the random items do not depend on this draw."""
 
 
-class Mixture(QueryStrategy):
+class Mixture(OverMarginIndex):
     """Query strategy that mixes items near the hyperplane, likely positives and random items.
 
     The mixture has three parts: the strategies `margin-index`, `likely-positive` and `random`. For each item,
@@ -60,8 +59,6 @@ class Mixture(QueryStrategy):
     about = "Items near the boundary, likely yes and random, in shares that you set."
     query_params = frozenset({*PARTS, "budget"})
 
-    parts_: dict[str, QueryStrategy]
-
     def __init__(
         self,
         *,
@@ -71,20 +68,14 @@ class Mixture(QueryStrategy):
         budget: int | None = None,
         random_state: int = 0,
     ) -> None:
-        super().__init__(random_state=random_state)
+        super().__init__(budget=budget, random_state=random_state)
         self.margin = margin
         self.likely = likely
         self.random = random
-        self.budget = budget
 
-    @property
-    def index_name(self) -> str:
-        """See `QueryStrategy.index_name`."""
-        return MarginIndex.name
-
-    def index_params(self) -> dict[str, Any]:
-        """See `QueryStrategy.index_params`."""
-        return self._margin_index().index_params()
+    def other_parts(self) -> dict[str, QueryStrategy]:
+        """See `OverMarginIndex.other_parts`."""
+        return {"likely": LikelyPositive(), "random": RandomSampling(random_state=self.random_state)}
 
     def check(self) -> None:
         """See `QueryStrategy.check`."""
@@ -95,15 +86,7 @@ class Mixture(QueryStrategy):
 
     def thrifty_params(self) -> dict[str, Any]:
         """Return the `thrifty_params` of the margin index, or no parameters if `margin` is 0."""
-        return self.parts_["margin"].thrifty_params() if self.margin else {}
-
-    def prepare(self, pool: PoolRows, progress: Progress | None) -> None:
-        """See `QueryStrategy.prepare`."""
-        self._use(self._margin_index().fit(pool, progress=progress))
-
-    def grow(self, old: Self, pool: PoolRows, progress: Progress | None) -> None:
-        """See `QueryStrategy.grow`."""
-        self._use(old.parts_["margin"].extended(pool, progress=progress))
+        return super().thrifty_params() if self.margin else {}
 
     def choose(self, query: Query) -> Choice:
         """See `QueryStrategy.choose`."""
@@ -118,27 +101,6 @@ class Mixture(QueryStrategy):
             for draft, choice in zip(asked, found, strict=True):
                 draft.take(number, choice)
         return [draft.choice(self.n_items) for draft in drafts]
-
-    def remember(self, hyperplanes: Sequence[Hyperplane]) -> list[object]:
-        """Return the objects that the margin index remembers; see `QueryStrategy.remember`."""
-        return self.parts_["margin"].remember(hyperplanes)
-
-    def arrays(self) -> Arrays:
-        """Return the arrays of the margin index; see `QueryStrategy.arrays`."""
-        return self.parts_["margin"].arrays()
-
-    def restore(self, arrays: Arrays) -> None:
-        """See `QueryStrategy.restore`."""
-        self._use(self._margin_index().restored(self.pool_, arrays))
-
-    def _margin_index(self) -> MarginIndex:
-        return MarginIndex(budget=self.budget, random_state=self.random_state)
-
-    def _use(self, margin_index: QueryStrategy) -> None:
-        others = (LikelyPositive(), RandomSampling(random_state=self.random_state))
-        self.parts_ = dict(
-            zip(PARTS, (margin_index, *(part.fit(self.pool_) for part in others)), strict=True)
-        )
 
     def _drawn(self, query: Query) -> Rows:
         """Return the index into `PARTS` of the part that selects each item."""

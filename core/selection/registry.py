@@ -6,6 +6,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from closecall.core.errors import InputError
+from closecall.core.selection.auto import Auto
 from closecall.core.selection.base import QueryStrategy
 from closecall.core.selection.exhaustive import ExhaustiveSearch
 from closecall.core.selection.hashed import (
@@ -50,6 +51,7 @@ STRATEGIES: dict[str, type[QueryStrategy]] = {
         WeightedLBHHash,
         LikelyPositive,
         Mixture,
+        Auto,
     )
 }
 

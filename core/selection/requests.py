@@ -37,8 +37,8 @@ class Selection:
     probability : float or None
         Probability with which each selected item was selected, if the strategy knows it.
     parts : tuple of str
-        For a mixture, the part that selected each item: a name in `core.selection.mixture.PARTS`. Empty for
-        other strategies.
+        For a strategy that combines others, such as a mixture, the part that selected each item: a name in
+        `core.selection.mixture.PARTS`. Empty for other strategies.
     """
 
     ids: Ids
@@ -60,6 +60,8 @@ class Request:
     seed: int = 0
     memory: object = None
     diversity: float = 0.0
+    n_labels: int = 0
+    n_positives: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +81,8 @@ class Query:
         Seed of random choices in this query.
     memory : object
         Result of `QueryStrategy.remember` for an earlier hyperplane, or None.
+    n_labels, n_positives : int
+        Number of labels that the hyperplane was trained on, and of positive labels among them.
     """
 
     hyperplane: Hyperplane | None
@@ -86,6 +90,8 @@ class Query:
     exclude: Ids
     seed: int
     memory: object = None
+    n_labels: int = 0
+    n_positives: int = 0
 
     def plane(self) -> Hyperplane:
         """Return the hyperplane, or raise an InputError if there is none."""

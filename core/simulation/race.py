@@ -260,7 +260,13 @@ class Race:
         try:
             excluded = self._excluded(lane)
             cpu, start = process_time(), perf_counter()
-            selection = lane.strategy.select(lane.hyperplane, exclude=excluded, seed=seed)
+            selection = lane.strategy.select(
+                lane.hyperplane,
+                exclude=excluded,
+                seed=seed,
+                n_labels=len(lane.labels),
+                n_positives=int(lane.labels.y.sum()),
+            )
             select_seconds, select_cpu = perf_counter() - start, process_time() - cpu
             item = int(selection.ids[0])
             rank = self._rank(lane, item) if self.round.bit_count() == 1 else None

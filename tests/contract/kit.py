@@ -69,6 +69,7 @@ VARIANTS: dict[str, tuple[str, dict]] = {
     "mixture": ("mixture", {}),
     "mixture, without likely positives": ("mixture", {"margin": 0.4, "likely": 0.0, "random": 0.6}),
     "mixture, of one part": ("mixture", {"margin": 0.0, "likely": 1.0, "random": 0.0}),
+    "auto": ("auto", {}),
 }
 assert {name for name, _ in VARIANTS.values()} == set(STRATEGIES)
 

@@ -35,6 +35,7 @@ _HUES = (
     "lbh-hash-weighted",
     "likely-positive",
     "mixture",
+    "auto",
     "random",
     "no",
     "yes",

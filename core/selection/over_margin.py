@@ -1,0 +1,74 @@
+"""Base class of strategies that combine the margin index with strategies that need no index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.selection.base import Arrays, Progress, QueryStrategy
+from closecall.core.selection.margin import MarginIndex
+from closecall.core.selection.reader import PoolRows
+
+
+class OverMarginIndex(QueryStrategy):
+    """Base class of strategies whose parts are the margin index, as the part "margin", and other strategies.
+
+    All subclasses and the margin index share one index. A subclass overrides `other_parts`.
+
+    Parameters
+    ----------
+    budget : int or None
+        Budget of the margin index; see `core.selection.margin.MarginIndex`. The other parts have no budget.
+    random_state : int
+    """
+
+    parts_: dict[str, QueryStrategy]
+
+    def __init__(self, *, budget: int | None = None, random_state: int = 0) -> None:
+        super().__init__(random_state=random_state)
+        self.budget = budget
+
+    def other_parts(self) -> dict[str, QueryStrategy]:
+        """Return the other parts, not fitted, by name."""
+        return {}
+
+    @property
+    def index_name(self) -> str:
+        """See `QueryStrategy.index_name`."""
+        return MarginIndex.name
+
+    def index_params(self) -> dict[str, Any]:
+        """See `QueryStrategy.index_params`."""
+        return self._margin_index().index_params()
+
+    def thrifty_params(self) -> dict[str, Any]:
+        """Return the `thrifty_params` of the margin index."""
+        return self.parts_["margin"].thrifty_params()
+
+    def prepare(self, pool: PoolRows, progress: Progress | None) -> None:
+        """See `QueryStrategy.prepare`."""
+        self._use(self._margin_index().fit(pool, progress=progress))
+
+    def grow(self, old: Self, pool: PoolRows, progress: Progress | None) -> None:
+        """See `QueryStrategy.grow`."""
+        self._use(old.parts_["margin"].extended(pool, progress=progress))
+
+    def remember(self, hyperplanes: Sequence[Hyperplane]) -> list[object]:
+        """Return the objects that the margin index remembers; see `QueryStrategy.remember`."""
+        return self.parts_["margin"].remember(hyperplanes)
+
+    def arrays(self) -> Arrays:
+        """Return the arrays of the margin index; see `QueryStrategy.arrays`."""
+        return self.parts_["margin"].arrays()
+
+    def restore(self, arrays: Arrays) -> None:
+        """See `QueryStrategy.restore`."""
+        self._use(self._margin_index().restored(self.pool_, arrays))
+
+    def _margin_index(self) -> MarginIndex:
+        return MarginIndex(budget=self.budget, random_state=self.random_state)
+
+    def _use(self, margin_index: QueryStrategy) -> None:
+        others = {name: part.fit(self.pool_) for name, part in self.other_parts().items()}
+        self.parts_ = {"margin": margin_index, **others}
