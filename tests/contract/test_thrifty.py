@@ -14,7 +14,13 @@ from tests.contract.test_strategies import same
 N = 400
 BUDGET, CANDIDATES = 60, 12
 
-UNBOUNDED = {"margin-index", "margin-index, near-exact", "mixture", "mixture, without likely positives", "auto"}
+UNBOUNDED = {
+    "margin-index",
+    "margin-index, near-exact",
+    "mixture",
+    "mixture, without likely positives",
+    "auto",
+}
 """Those whose margin index may read every row of the pool."""
 
 GUARANTEED = {name for name in ALL if "guaranteed" in name}
