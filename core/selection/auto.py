@@ -32,7 +32,7 @@ def fitting_part(n_labels: int, n_positives: int) -> str:
 
 
 class Auto(OverMarginIndex):
-    """Query strategy that selects likely positives while positives are few and rare, then by the margin index.
+    """Query strategy that selects likely positives while they are few and rare, then uses the margin index.
 
     `Selection.parts` says which part selected the items, "likely" or "margin"; see `fitting_part`.
 
