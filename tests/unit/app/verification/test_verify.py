@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from closecall.app.api.cards import card_of, submit
 from closecall.app.cli.main import main
+from closecall.core.selection.auto import FEW_POSITIVES
 from closecall.core.selection.base import QueryStrategy
 from closecall.core.selection.margin import MarginIndex
 from closecall.core.selection.registry import STRATEGIES
@@ -140,6 +141,34 @@ def test_the_log_says_which_part_of_a_mixture_chose(project_folder):
     database.close()
     assert {part for strategy, part in told if strategy == "mixture"} == {"margin", "likely", "random"}
     assert {part for strategy, part in told if strategy != "mixture"} == {None}
+
+
+def test_both_phases_of_auto_are_replayed(tmp_path):
+    """Also when answers are corrected or undone, which changes the phase."""
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        session = project.session()
+        label(session, 1)
+        wait_for_index(project, "auto")
+        session.set_strategy("auto")
+        card = card_of(session)
+        for said in 2 * (7 * ["no"] + ["yes"]):
+            card = submit(session, [answer(card, said)])
+        for _ in range(FEW_POSITIVES):
+            given = answer(card, "yes")
+            card = submit(session, [given])
+        card = submit(session, [answer(card, "undo", selection=None, undoes=given["id"])])
+        card = submit(session, [answer(card, "no")])
+        label(session, 2)
+    database = sqlite3.connect(project.folder / "labels.db")
+    told = database.execute(
+        "SELECT json_extract(parameters, '$.part') FROM selections WHERE strategy = 'auto'"
+    )
+    assert {"margin", "likely"} <= {part for (part,) in told}
+    database.close()
+    findings = json.loads(run(project.folder).output)
+    assert findings["problems"] == []
+    assert findings["ranks"]["auto"]["selections"] > 20
 
 
 def test_strategies_that_asked_one_index_are_made_again_from_one(project_folder, monkeypatch):
