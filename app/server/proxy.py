@@ -67,8 +67,9 @@ class BehindProxy:
 
     It removes the prefix from the paths of requests and adds the prefix to the paths of redirections. Over
     HTTPS, it makes all cookies Secure. It does not pass on requests for `CLOSED`. If a proxy does not pass on
-    WebSockets, the middleware makes Streamlit show the sentence `WITHOUT_UPGRADE` on the page. Such a
-    WebSocket arrives as a request with the header Sec-WebSocket-Key, which no page can add to other requests.
+    WebSockets, the middleware makes Streamlit show the sentence `WITHOUT_UPGRADE` on the page. It recognizes
+    such a proxy by ordinary requests with the header Sec-WebSocket-Key: pages can't set this header
+    themselves, so each of these requests was meant to open a WebSocket.
 
     Parameters
     ----------

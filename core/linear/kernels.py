@@ -364,8 +364,8 @@ def _add_four(scale, a, b, c, e, out):  # type: ignore[no-untyped-def]
 def _gram(columns: Float64s, L: Float64s) -> None:
     """Add the Gram matrix of f vectors to the lower triangle of L.
 
-    `columns` has the shape (p, f). Each entry is summed in the order of the p coordinates. Four coordinates
-    are added at a time, so that L is read into the cache less often.
+    The vectors are the columns of `columns`, of shape (p, f). The p products of each entry are added in the
+    order of the coordinates. Four are added per pass over L, so that L is read into the cache less often.
     """
     p, f = columns.shape
     whole = p - p % 4

@@ -8,7 +8,9 @@ This is the projection (3) of `core.metric.itml` onto a new pair or triple, with
 over the same constraints in the same order learns the same metric. Earlier constraints are not projected onto
 again, and nothing about them is stored. A constraint that already holds changes nothing.
 
-**Hash functions.** Let v be the difference of the two rows and w = αAv. Then (9) of `core.metric.itml` is
+**Hash functions.** Let A = GᵀG be the matrix of the metric, sign(rᵀGx) the bit of a hash function with the
+Gaussian vector r, and v the difference of the two rows. With α from (9) of `core.metric.itml` and w = αAv,
+(9) is
 
     G ← (I + αGv(Gv)ᵀ)G = G(I + vwᵀ),   so that   rᵀG ← rᵀG + (rᵀGv)wᵀ
 
@@ -17,7 +19,8 @@ of O(d²), and does not change the weights of features in which w is 0. A sparse
 with w therefore keeps its values rᵀGx. `core.hashing.MetricLSH.updated` does this. A triple updates G twice.
 
 **Costs.** The explicit form takes O(d²) per constraint. The implicit form, for sparse rows, takes O(c²),
-where c is the number of different rows so far: each new row adds a row and a column to S and K₀.
+where c is the number of different data rows so far: each new one enlarges the (c, c) matrices S and K₀ of
+`core.metric.itml` by a row and a column.
 
 [1]_ uses the squared error of a given distance as the loss; this module uses the slack of ITML. [1]_ also
 updates stored codes; here, rows are hashed again.

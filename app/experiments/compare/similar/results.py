@@ -95,7 +95,8 @@ class SimilarityResults:
         and a description of the form or number of bits. The description is "" for the whole family.
     nearest : dict of arrays of shape (n_queries,)
         For each family and form that was measured with the longest codes: the recall@R of each query with
-        these codes, averaged over draws. R is `first`.
+        these codes, averaged over draws. R is the property `first`, the smallest number of retrieved rows
+        that is measured.
     """
 
     plan: SimilarityPlan
