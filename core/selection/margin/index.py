@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from closecall.core.errors import InputError
 from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.quantization.quantizer import MAX_CLUSTERS
 from closecall.core.selection.base import Arrays, Progress, QueryStrategy
 from closecall.core.selection.exhaustive import ExhaustiveSearch
 from closecall.core.selection.margin.kernels import search, turned
 from closecall.core.selection.margin.layout import Layout, read_only
-from closecall.core.selection.margin.quantizer import MAX_CLUSTERS
 from closecall.core.selection.margin.tables import Found, Tables
 from closecall.core.selection.nearest import at_most, balanced, float32_error, nearest_first
 from closecall.core.selection.reader import PoolRows, Rows

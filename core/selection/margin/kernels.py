@@ -9,9 +9,9 @@ farther from zero than r + zσ + κσ². Here r is the approximate distance of t
 is a quantile of the normal distribution.
 
 σ² is the variance of the unknown part of the score. In principal coordinates, let w be the normal, p a row
-and Δ the steps of the quantizer (see `core.selection.margin.quantizer`). σ² is the sum of two variances. The
+and Δ the steps of the quantizer (see `core.quantization.quantizer`). σ² is the sum of two variances. The
 variance due to the unread coordinates j is Σ_j s² w_j² E[p_j²], where s is a scale of the row (see
-`core.selection.margin.moments`). The variance due to rounding the coordinates j that have been read is
+`core.quantization.moments`). The variance due to rounding the coordinates j that have been read is
 Σ_j w_j² Δ_j² / 12.
 
 κ is the slope of the logarithm of the density of scores at zero. If a hyperplane passes far from the pool,
@@ -38,7 +38,7 @@ from math import sqrt
 import numpy as np
 
 from closecall.core.numerics.jit import fast_kernel, kernel, prefetch, strict_kernel
-from closecall.core.selection.margin.quantizer import BLOCK
+from closecall.core.quantization.quantizer import BLOCK
 from closecall.core.selection.margin.tables import (
     Bytes,
     Codes,

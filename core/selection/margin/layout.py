@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from closecall.core.numerics.blas import one_thread
 from closecall.core.numerics.blocks import even_blocks
+from closecall.core.quantization.moments import add_moments, scales, tails
+from closecall.core.quantization.quantizer import BLOCK, MAX_CLUSTERS, Quantizer
 from closecall.core.selection.base import Arrays, Progress
-from closecall.core.selection.margin.moments import add_moments, scales, tails
-from closecall.core.selection.margin.quantizer import BLOCK, MAX_CLUSTERS, Quantizer
 from closecall.core.selection.margin.tables import Tables
 from closecall.core.selection.reader import PoolRows, Rows
 from closecall.core.selection.scratch import scratch_array
@@ -59,7 +59,7 @@ class Layout:
     codes : array of shape (n_blocks, N, BLOCK), int8
         Bytes of the row at each position.
     tails : array of shape (n_blocks, N), uint8
-        Scales of the row at each position; see `core.selection.margin.moments.tails`.
+        Scales of the row at each position; see `core.quantization.moments.tails`.
     sums, squares : arrays of shape (n_clusters, n_blocks, BLOCK), int64
         Sums of the bytes, and of the squared bytes, over the rows of each cluster. The sums are integers, so
         they do not depend on the order of the rows.

@@ -40,7 +40,7 @@ class Tables(NamedTuple):
     tails : array of shape (n_blocks, N), uint8
         The scale of the row's coordinates after each block, encoded as one byte; see `scales`.
     scales : array of shape (256,), float32
-        The scale that each byte in `tails` stands for; see `core.selection.margin.moments`.
+        The scale that each byte in `tails` stands for; see `core.quantization.moments`.
     order : array of shape (N,), int32
         The row at each position.
     ids : array of shape (N,), int64

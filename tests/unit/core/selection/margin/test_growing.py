@@ -12,10 +12,10 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from closecall.core.errors import InputError
+from closecall.core.quantization.quantizer import Quantizer
 from closecall.core.selection import ArrayPool
 from closecall.core.selection.margin import MarginIndex, kernels, layout
 from closecall.core.selection.margin import index as margin_index
-from closecall.core.selection.margin.quantizer import Quantizer
 from tests.fakes import FakeSource
 from tests.margin_kit import clustered_pool, near_exact, planes_of, shares_found, true_margins
 from tests.pools import small_pool

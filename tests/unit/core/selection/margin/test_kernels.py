@@ -12,11 +12,11 @@ from numba import njit
 
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.numerics.jit import prefetch
+from closecall.core.quantization.quantizer import BLOCK
 from closecall.core.selection import ArrayPool
 from closecall.core.selection.margin import MarginIndex, kernels
 from closecall.core.selection.margin.index import _NOTHING
 from closecall.core.selection.margin.layout import read_only
-from closecall.core.selection.margin.quantizer import BLOCK
 from closecall.core.selection.margin.tables import Found, Outlook
 from tests.contract.kit import gaussian_pool
 from tests.margin_kit import clustered_pool, features, near_exact, planes_of

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from closecall.core.selection.margin import quantizer
-from closecall.core.selection.margin.quantizer import BLOCK, CLUSTERED, HEADROOM, Quantizer
+from closecall.core.quantization import quantizer
+from closecall.core.quantization.quantizer import BLOCK, CLUSTERED, HEADROOM, Quantizer
 
 DIMENSIONS = [1, 2, 31, 32, 33, 63, 64, 65, 130]
 every_dimension = pytest.mark.parametrize("d", DIMENSIONS)

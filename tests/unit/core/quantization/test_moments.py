@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.quantization import moments
+from closecall.core.quantization.quantizer import BLOCK
 from closecall.core.selection import ArrayPool
-from closecall.core.selection.margin import moments
-from closecall.core.selection.margin.quantizer import BLOCK
 from tests.margin_kit import features, near_exact, uneven_pool
 
 

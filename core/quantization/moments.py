@@ -1,6 +1,6 @@
 """Statistics over all bytes: the moments of each cluster, and the scale of the unread part of each row.
 
-**Tails.** Let p be a row in principal coordinates (see `core.selection.margin.quantizer`). Rows differ in
+**Tails.** Let p be a row in principal coordinates (see `core.quantization.quantizer`). Rows differ in
 their last coordinates: among images of digits, the last coordinates of a few rows have ten times the usual
 sum of squares. A row is read block by block. For each block, each row therefore has its own scale s of the
 coordinates that follow the block,

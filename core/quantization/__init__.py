@@ -1,0 +1,1 @@
+"""Rows as bytes: principal directions, clusters and quantized coordinates."""
