@@ -25,7 +25,12 @@ def small_parts(
     monkeypatch: pytest.MonkeyPatch | None = None, *, first: int = 20, segment: int = 50, chunk: int = 7
 ) -> None:
     """Let a pool of a few hundred items have several segments, and each several chunks."""
-    sizes = {"FIRST_SEGMENT_ROWS": first, "SEGMENT_ROWS": segment, "CHUNK_ITEMS": chunk}
+    sizes = {
+        "FIRST_SEGMENT_ROWS": first,
+        "SEGMENT_ROWS": segment,
+        "BYTE_SEGMENT_ROWS": segment,
+        "CHUNK_ITEMS": chunk,
+    }
     for name, size in sizes.items():
         if monkeypatch is None:
             setattr(closecall.core.pool.build, name, size)
@@ -49,7 +54,9 @@ def contents(path: Path) -> dict[str, str]:
     }
 
 
-def killed_pools(word: str, folder: Path, kills: int, *, longest: float) -> list[Path]:
+def killed_pools(
+    word: str, folder: Path, kills: int, *, longest: float, dtype: str | None = None
+) -> list[Path]:
     """Pools of a source whose builders were killed −9, after up to `longest` seconds, and then finished.
 
     Two builders of each pool are killed, and one that nobody disturbs follows the last kill.
@@ -60,7 +67,7 @@ def killed_pools(word: str, folder: Path, kills: int, *, longest: float) -> list
     rng, killed = np.random.default_rng(0), 0
     for attempt in range(20 * kills):
         path = folder / f"killed {killed // 2}"
-        child = processes.Process(target=_build_in_child, args=(word, path))
+        child = processes.Process(target=_build_in_child, args=(word, path, dtype))
         child.start()
         if killed < kills:
             while not path.exists() and child.is_alive():
@@ -74,10 +81,10 @@ def killed_pools(word: str, folder: Path, kills: int, *, longest: float) -> list
     assert killed >= kills
     pools = sorted(folder.glob("killed *"))
     for path in pools:
-        small_pool(path, source_from(word))
+        small_pool(path, source_from(word), dtype=dtype)
     return pools
 
 
-def _build_in_child(word: str, path: Path) -> None:
+def _build_in_child(word: str, path: Path, dtype: str | None) -> None:
     small_parts()
-    build(source_from(word), path, threads=2)
+    build(source_from(word), path, dtype=dtype, threads=2)  # type: ignore[arg-type]

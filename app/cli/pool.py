@@ -23,7 +23,7 @@ provider_option = click.option(
 
 dtype_option = click.option(
     "--dtype",
-    type=click.Choice(["float32", "float16"]),
+    type=click.Choice(["float32", "float16", "byte"]),
     help="How features are stored; float16 takes half the disk space.  [default: float32; for a pool that is "
     "continued, its own]",
 )

@@ -10,7 +10,7 @@ import errno
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,6 +56,19 @@ def write_array(path: Path, array: NDArray[Any]) -> Stamp:
     with path.open("wb") as file:
         stamped = _StampedFile(file)
         np.save(stamped, array, allow_pickle=False)
+        _sync(file)
+    return stamped.stamp()
+
+
+def write_arrays(path: Path, arrays: Iterable[NDArray[Any]]) -> Stamp:
+    """Write the bytes of arrays, one after another, and flush the file; return its stamp.
+
+    The write itself is not atomic.
+    """
+    with path.open("wb") as file:
+        stamped = _StampedFile(file)
+        for array in arrays:
+            stamped.write(np.ascontiguousarray(array).data.cast("B"))
         _sync(file)
     return stamped.stamp()
 

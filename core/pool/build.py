@@ -21,8 +21,9 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,13 +31,17 @@ from numpy.typing import NDArray
 from closecall.core.errors import InputError
 from closecall.core.features import bytes_an_item, compute, has_sparse_rows, n_features
 from closecall.core.files.durable import disk_trouble
+from closecall.core.numerics.blas import one_thread
 from closecall.core.numerics.rows import Rows, joined, no_rows
 from closecall.core.pool.build_progress import Progress, Reporter, lock_for_building, read_progress
 from closecall.core.pool.build_size import FeatureType, require_room, require_storable
-from closecall.core.pool.manifest import DENSE, MANIFEST, SPARSE, Manifest
+from closecall.core.pool.feature_files import load_codebook
+from closecall.core.pool.manifest import BYTE, DENSE, MANIFEST, SPARSE, Manifest, Part
 from closecall.core.pool.pool import Pool
 from closecall.core.pool.publish import Content, Publisher, require_own_folder
 from closecall.core.pool.source_continuation import plain_spec, require_continuation
+from closecall.core.quantization.codebook import Codebook, Encoded
+from closecall.core.quantization.quantizer import n_clusters_for
 from closecall.core.sources import Problem, Source
 
 __all__ = ["Progress", "begin", "build", "cores", "read_progress"]
@@ -51,6 +56,10 @@ SLOW_SEGMENT_ROWS, SLOW_SEGMENT_GROWTH = 2_000, 0.5
 """Maximum rows and growth of segments for a source that `is_slow`. An interrupted build then loses at most a
 third of its work.
 """
+BYTE_SEGMENT_ROWS = 2_000_000
+"""Maximum rows of a segment of a byte pool."""
+CODEBOOK_ROWS = 1 << 18
+"""Maximum number of evenly spaced items to which the codebook of a byte pool is fitted."""
 CHUNK_ITEMS = 1_000
 SLOW_CHUNK_ITEMS = 1
 CHUNKS_A_SEGMENT = 8
@@ -84,7 +93,7 @@ def build(
         Source of the items.
     path : Path or str
         Folder of the pool, created if it does not exist.
-    dtype : {"float32", "float16"}, optional
+    dtype : {"float32", "float16", "byte"}, optional
         Type in which features are stored. By default, an existing pool's type, and float32 for a new pool.
     progress : callable
         Called in the calling thread with a `Progress` after every chunk. Other processes can use
@@ -113,8 +122,8 @@ def build(
     pool = Path(path)
     if threads is not None and threads < 1:
         raise InputError(f"threads must be at least 1, got {threads}")
-    if dtype not in (None, "float32", "float16"):
-        raise InputError(f"dtype must be float32 or float16, got {dtype!r}")
+    if dtype not in (None, *get_args(FeatureType)):
+        raise InputError(f"dtype must be float32, float16 or byte, got {dtype!r}")
     _make_folder(pool)
     with disk_trouble(pool):
         lock = lock_for_building(pool, wait=wait, stop=stop)
@@ -192,6 +201,7 @@ def _begin(source: Source, pool: Path, dtype: FeatureType | None) -> Publisher:
     grown = replace(
         _manifest_for(source, manifest.dtype, manifest.n_features),
         source_folder=manifest.source_folder,
+        codebook=manifest.codebook,
         held_out=manifest.held_out,
         segments=manifest.segments,
     )
@@ -211,8 +221,15 @@ def _manifest_for(source: Source, dtype: str, n_features: int) -> Manifest:
         n_held_out=len(source.held_out()),
         n_features=n_features,
         dtype=dtype,
-        layout=SPARSE if has_sparse_rows(source) else DENSE,
+        layout=BYTE if dtype == "byte" else SPARSE if has_sparse_rows(source) else DENSE,
     )
+
+
+class _Chunk(NamedTuple):
+    """Items whose features are computed together."""
+
+    ids: NDArray[np.int64]
+    is_held_out: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,10 +241,10 @@ class _Task:
     most_at_once: int
     last: bool = False
 
-    def chunks(self) -> Iterator[NDArray[np.int64]]:
+    def chunks(self) -> Iterator[_Chunk]:
         size = max(1, min(self.most_at_once, -(-len(self.ids) // CHUNKS_A_SEGMENT)))
         for first in range(0, len(self.ids), size):
-            yield self.ids[first : first + size]
+            yield _Chunk(self.ids[first : first + size], is_held_out=self.stop == 0)
 
 
 def _tasks(source: Source, manifest: Manifest) -> list[_Task]:
@@ -240,6 +257,8 @@ def _tasks(source: Source, manifest: Manifest) -> list[_Task]:
     growth = SLOW_SEGMENT_GROWTH if source.is_slow else SEGMENT_GROWTH
     most = max(1, min(most_rows, int(SEGMENT_BYTES / bytes_an_item(source, manifest.dtype))))
     at_once = SLOW_CHUNK_ITEMS if source.is_slow else CHUNK_ITEMS
+    if manifest.layout == BYTE:
+        most = BYTE_SEGMENT_ROWS if not source.is_slow else SLOW_SEGMENT_ROWS
     through = sum(part.rows + part.unreadable for part in manifest.segments)
     tasks: list[_Task] = []
     start, last = 0, False
@@ -265,23 +284,27 @@ def _fill(
 ) -> None:
     """Compute and publish the remaining tasks."""
     tasks = _tasks(source, publisher.manifest)
-    dtype = np.dtype(publisher.manifest.dtype)
-
     reporter = Reporter(pool, publisher.manifest, progress)
     message = ""
     executor = ThreadPoolExecutor(threads, thread_name_prefix="features")
     reading = ExitStack()
     try:
         announce = reading.enter_context(source.reading_ahead(stop))
+        if publisher.manifest.layout == BYTE:
+            reading.enter_context(one_thread())
+        codebook = _codebook(source, pool, publisher, executor, announce, stop)
+        if stop.is_set():
+            return
         chunks = _announced((chunk for task in tasks for chunk in task.chunks()), announce)
-        results = _in_order(executor, lambda ids: _content(source, ids, dtype), chunks, ahead=2 * threads + 2)
+        compute = partial(_content, source, publisher.manifest, codebook)
+        results = _in_order(executor, compute, chunks, ahead=2 * threads + 2)
         for task in tasks:
-            gathered = _Gathered(task, publisher.manifest)
+            gathered = _Gathered(task, publisher.manifest, codebook)
             for chunk in task.chunks():
                 if stop.is_set():
                     return
                 gathered.add(next(results))
-                reporter.step(len(chunk))
+                reporter.step(len(chunk.ids))
             _publish(source, publisher, gathered)
             del gathered  # free its memory before the next segment takes as much
             reporter.published(publisher.manifest)
@@ -297,6 +320,34 @@ def _fill(
             reporter.ended(publisher.manifest, message)
 
 
+def _codebook(
+    source: Source,
+    pool: Path,
+    publisher: Publisher,
+    executor: ThreadPoolExecutor,
+    announce: Callable[[NDArray[np.int64]], None],
+    stop: threading.Event,
+) -> Codebook | None:
+    """Return the codebook of a byte pool, None for other pools. If there is none yet, fit and publish it."""
+    manifest = publisher.manifest
+    if manifest.layout != BYTE or manifest.codebook:
+        return load_codebook(pool, manifest.codebook) if manifest.codebook else None
+    ids = np.setdiff1d(np.arange(len(source), dtype=np.int64), source.held_out())
+    some = ids[np.unique(np.linspace(0, len(ids) - 1, min(len(ids), CODEBOOK_ROWS)).astype(np.int64))]
+    chunks = _announced(_Task(some, len(source), CHUNK_ITEMS).chunks(), announce)
+    plain = replace(manifest, layout=DENSE, dtype="float32")
+    sample = []
+    for content in _in_order(executor, partial(_content, source, plain, None), chunks, ahead=8):
+        if stop.is_set():
+            return None
+        sample.append(content.X)
+    X = np.concatenate(sample)
+    if not len(X):
+        raise InputError(f"none of the {len(some):,} items of {source.title} in the sample can be read")
+    publisher.publish_codebook(Codebook.fitted(X, n_clusters_for(len(ids))))
+    return load_codebook(pool, cast(Part, publisher.manifest.codebook))
+
+
 def _publish(source: Source, publisher: Publisher, gathered: _Gathered) -> None:
     task, content = gathered.task, gathered.content()
     if task.stop == 0:
@@ -309,13 +360,18 @@ def _publish(source: Source, publisher: Publisher, gathered: _Gathered) -> None:
 
 
 class _Gathered:
-    """Collected results of one task. Dense rows are written to one array."""
+    """Collected results of one task. Dense rows and bytes are written to arrays for all rows."""
 
-    def __init__(self, task: _Task, manifest: Manifest) -> None:
+    def __init__(self, task: _Task, manifest: Manifest, codebook: Codebook | None) -> None:
         self.task = task
         self._sparse: list[Rows] | None = None
+        self._bytes: Encoded | None = None
+        if task.stop == 0:
+            manifest = manifest.for_held_out
         if manifest.layout == SPARSE:
             self._sparse = [no_rows(manifest.n_features, sparse=True)]
+        elif codebook is not None and manifest.layout == BYTE:
+            self._bytes = Encoded.empty(len(task.ids), codebook)
         else:
             self._X = np.empty((len(task.ids), manifest.n_features), dtype=manifest.dtype)
         self._rows = 0
@@ -326,6 +382,8 @@ class _Gathered:
     def add(self, content: Content) -> None:
         if self._sparse is not None:
             self._sparse.append(content.X)
+        elif self._bytes is not None:
+            self._bytes.fill(self._rows, cast(Encoded, content.X))
         else:
             self._X[self._rows : self._rows + len(content.ids)] = content.X
         self._rows += len(content.ids)
@@ -334,40 +392,47 @@ class _Gathered:
         self._problems += content.problems
 
     def content(self) -> Content:
-        X = self._X[: self._rows] if self._sparse is None else joined(self._sparse)
+        X: Any
+        if self._sparse is not None:
+            X = joined(self._sparse)
+        elif self._bytes is not None:
+            X = self._bytes.cut(0, self._rows)
+        else:
+            X = self._X[: self._rows]
         return Content(X, np.concatenate(self._ids), np.concatenate(self._truth), self._problems)
 
 
-def _content(source: Source, ids: NDArray[np.int64], dtype: np.dtype[Any]) -> Content:
-    """Compute the features of these items, in the type `dtype`. Return features, ids, classes and problems.
+def _content(source: Source, manifest: Manifest, codebook: Codebook | None, chunk: _Chunk) -> Content:
+    """Compute the features of these items as they are stored. Return features, ids, classes and problems.
 
     Raises
     ------
     InputError
         If items can't be read because the source's data no longer exists.
     """
-    X, kept, problems = compute(source, ids)
+    X, kept, problems = compute(source, chunk.ids)
     if problems and (gone := source.vanished()):
         raise InputError(f"{gone} no longer exists; when it is back, the build can be continued")
     truth = source.truth(kept).astype(np.int16, copy=False)
+    if codebook is not None and not chunk.is_held_out:
+        return Content(codebook.encoded(X), kept, truth, problems)
+    dtype = (manifest.for_held_out if chunk.is_held_out else manifest).dtype
     return Content(X.astype(dtype, copy=False), kept, truth, problems)
 
 
-def _announced(
-    chunks: Iterator[NDArray[np.int64]], announce: Callable[[NDArray[np.int64]], None]
-) -> Iterator[NDArray[np.int64]]:
+def _announced(chunks: Iterator[_Chunk], announce: Callable[[NDArray[np.int64]], None]) -> Iterator[_Chunk]:
     """Call `announce` with each chunk in advance, and yield the chunks in order.
 
     Before a chunk is yielded, at least `ANNOUNCED_ITEMS` later items, or all later items, are announced.
     """
-    waiting: deque[NDArray[np.int64]] = deque()
+    waiting: deque[_Chunk] = deque()
     ahead = 0
     for chunk in chunks:
-        announce(chunk)
+        announce(chunk.ids)
         waiting.append(chunk)
-        ahead += len(chunk)
-        while ahead - len(waiting[0]) >= ANNOUNCED_ITEMS:
-            ahead -= len(waiting[0])
+        ahead += len(chunk.ids)
+        while ahead - len(waiting[0].ids) >= ANNOUNCED_ITEMS:
+            ahead -= len(waiting[0].ids)
             yield waiting.popleft()
     yield from waiting
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 
 from closecall.core.errors import InputError
 from closecall.core.features import bytes_an_item, has_sparse_rows, n_features
 from closecall.core.pool.manifest import Manifest
+from closecall.core.quantization.byte_rows import bytes_a_row
 from closecall.core.sources import Source
 
-FeatureType = Literal["float32", "float16"]
-"""Type in which features are stored."""
+FeatureType = Literal["float32", "float16", "byte"]
+"""Type in which features are stored. A byte pool stores principal coordinates; see `core.quantization`."""
 
 SPARE_BYTES = 32 << 20
 """Free disk space in bytes that a build must leave."""
@@ -44,25 +45,30 @@ class BuildEstimate:
 
 def estimate(source: Source, *, dtype: FeatureType = "float32") -> BuildEstimate:
     """Estimate the size of a pool of `source`."""
+    if dtype == "byte":
+        return BuildEstimate(
+            len(source), n_features(source), dense_bytes(len(source), n_features(source), dtype)
+        )
     each = bytes_an_item(source, dtype) + _ID_AND_CLASS
     return BuildEstimate(len(source), n_features(source), round(len(source) * each))
 
 
 def dense_bytes(n_items: int, n_features: int, dtype: FeatureType = "float32") -> int:
     """Return the size in bytes of a complete pool with dense features."""
-    return n_items * (n_features * np.dtype(dtype).itemsize + _ID_AND_CLASS)
+    each = bytes_a_row(n_features) if dtype == "byte" else n_features * np.dtype(dtype).itemsize
+    return n_items * (each + _ID_AND_CLASS)
 
 
 def require_storable(source: Source, dtype: FeatureType | None) -> None:
     """Raise InputError if the features of `source` can't be stored in the type `dtype`."""
-    if has_sparse_rows(source) and dtype == "float16":
-        raise InputError(f"{source.title} gives sparse features, which are float32, got dtype float16")
+    if has_sparse_rows(source) and dtype in ("float16", "byte"):
+        raise InputError(f"{source.title} gives sparse features, which are float32, got dtype {dtype}")
 
 
 def require_room(source: Source, pool: Path, manifest: Manifest) -> None:
     """Raise InputError if the disk has too little room for the parts of the pool that are still missing."""
-    whole = estimate(source, dtype="float16" if manifest.dtype == "float16" else "float32")
-    there = sum(stamp.bytes for part in manifest.parts for stamp in part.files.values())
+    whole = estimate(source, dtype=cast(FeatureType, manifest.dtype))
+    there = sum(stamp.bytes for part in manifest.folders for stamp in part.files.values())
     needed = whole.bytes - there + SPARE_BYTES
     free = shutil.disk_usage(pool).free
     if free < needed:

@@ -1,6 +1,6 @@
-"""Files with the features of a part of a pool: one dense array, or the three arrays of a sparse matrix.
+"""Files with the features of a part of a pool: a dense array, a sparse matrix, or bytes.
 
-Both layouts are mapped into memory. Damaged row starts or column indices could cause invalid memory access.
+All layouts are mapped into memory. Damaged row starts or column indices could cause invalid memory access.
 They are therefore checked when a part is opened, in one pass over the columns.
 """
 
@@ -14,11 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from closecall.core.errors import InputError
-from closecall.core.files.durable import Stamp, write_array
+from closecall.core.files.durable import Stamp, stamp_of, write_array, write_arrays
 from closecall.core.numerics.rows import sparse_rows
 from closecall.core.pool.manifest import CURE, FEATURES, Manifest, Part
+from closecall.core.quantization.byte_rows import ByteRows, in_file_order
+from closecall.core.quantization.codebook import Codebook
 
-STARTS, COLUMNS, VALUES = "starts.npy", "columns.npy", "values.npy"
+STARTS, COLUMNS, VALUES, BYTES = "starts.npy", "columns.npy", "values.npy", "rows.bytes"
 
 
 class Layout(ABC):
@@ -37,8 +39,10 @@ class Layout(ABC):
         """Write the files of a new part and flush them to disk. Return the `Stamp` of each file by name."""
 
     @abstractmethod
-    def load(self, pool: Path, part: Part, manifest: Manifest) -> Any:
+    def load(self, pool: Path, part: Part, manifest: Manifest, codebook: Codebook | None) -> Any:
         """Return the part's features, memory-mapped and read-only, of shape (part.rows, n_features).
+
+        `codebook` is that of a byte pool.
 
         Raises
         ------
@@ -56,7 +60,7 @@ class Dense(Layout):
         """See `Layout.write`."""
         return {FEATURES: write_array(folder / FEATURES, X)}
 
-    def load(self, pool: Path, part: Part, manifest: Manifest) -> Any:
+    def load(self, pool: Path, part: Part, manifest: Manifest, codebook: Codebook | None) -> Any:  # noqa: ARG002
         """See `Layout.load`."""
         shape = (part.rows, manifest.n_features)
         return array(pool, part, FEATURES, shape, np.dtype(manifest.dtype), mapped=True)
@@ -79,7 +83,7 @@ class Sparse(Layout):
             VALUES: write_array(folder / VALUES, X.data.astype(np.float32, copy=False)),
         }
 
-    def load(self, pool: Path, part: Part, manifest: Manifest) -> Any:
+    def load(self, pool: Path, part: Part, manifest: Manifest, codebook: Codebook | None) -> Any:  # noqa: ARG002
         """See `Layout.load`."""
         starts = array(pool, part, STARTS, (part.rows + 1,), np.dtype(np.int64))
         if starts[0] or (np.diff(starts) < 0).any():
@@ -95,7 +99,54 @@ class Sparse(Layout):
         return sparse_rows(values, columns, starts, manifest.n_features)
 
 
-LAYOUTS: dict[str, Layout] = {"dense": Dense(), "sparse": Sparse()}
+class Byte(Layout):
+    """The bytes of a byte pool in one file per segment; see `core.quantization.byte_rows`."""
+
+    files = (BYTES,)
+
+    def write(self, folder: Path, X: Any) -> dict[str, Stamp]:
+        """See `Layout.write`. `X` is `Encoded`."""
+        return {BYTES: write_arrays(folder / BYTES, in_file_order(X))}
+
+    def load(self, pool: Path, part: Part, manifest: Manifest, codebook: Codebook | None) -> Any:  # noqa: ARG002
+        """See `Layout.load`."""
+        if codebook is None:
+            raise InputError(f"{pool} is damaged: it has no codebook; {CURE}")
+        path = pool / part.folder / BYTES
+        whole = array(pool, part, BYTES, (part.files[BYTES].bytes,), np.dtype(np.uint8), mapped=True)
+        try:
+            return ByteRows.of(whole, part.rows, codebook)
+        except ValueError as error:
+            raise InputError(f"{path} is damaged: {error}; {CURE}") from None
+
+
+LAYOUTS: dict[str, Layout] = {"dense": Dense(), "sparse": Sparse(), "byte": Byte()}
+
+
+def write_codebook(folder: Path, codebook: Codebook) -> dict[str, Stamp]:
+    """Write the files of a codebook, one per array, and flush them to disk. Return their stamps by name."""
+    files = {f"{name}.npy": array for name, array in codebook.arrays().items()}
+    return {name: write_array(folder / name, array) for name, array in files.items()}
+
+
+def load_codebook(pool: Path, part: Part) -> Codebook:
+    """Return the codebook of the byte pool in the folder `pool`.
+
+    Raises
+    ------
+    InputError
+        If a file is missing or damaged.
+    """
+    arrays = {}
+    for name, stamp in part.files.items():
+        path = pool / part.folder / name
+        try:
+            if stamp_of(path) != stamp:
+                raise InputError(f"{path} is damaged: its content does not match its checksum; {CURE}")
+            arrays[name.removesuffix(".npy")] = np.load(path, allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path} cannot be read: {error}") from error
+    return Codebook.from_arrays(arrays)
 
 
 def array(

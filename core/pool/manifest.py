@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +16,18 @@ from closecall.core.errors import InputError
 from closecall.core.files.durable import Stamp, replace_file
 
 MANIFEST = "pool.json"
-FORMAT = 2
+FORMAT = 3
 """Version of the format. It increases when an older version of Closecall could misread new files.
 
-Format 2 added `Manifest.layout`. Dense pools are still written as format 1, so that older versions can read
-them.
+Format 2 added `Manifest.layout`, and format 3 the layout "byte". Dense pools are still written as format 1,
+and sparse pools as format 2, so that older versions can read them.
 """
+
+_FORMATS = {"dense": 1, "sparse": 2, "byte": 3}
 
 CURE = "restore it from a backup, or build the pool again in a new folder"
 
-DENSE, SPARSE = "dense", "sparse"
+DENSE, SPARSE, BYTE = "dense", "sparse", "byte"
 FEATURES, IDS, TRUTH, PROBLEMS = "features.npy", "ids.npy", "truth.npy", "problems.jsonl"
 
 
@@ -72,11 +74,14 @@ class Manifest:
         Number of held-out items, including unreadable ones.
     n_features : int
     dtype : str
-        Type of the features, "float32" or "float16".
+        Type of the features, "float32", "float16" or "byte".
     layout : str
-        Layout of the features, "dense" or "sparse" (see `core.pool.feature_files`).
+        Layout of the features, "dense", "sparse" or "byte" (see `core.pool.feature_files`).
     complete : bool
         Whether every item is processed.
+    codebook : Part or None
+        The codebook of a byte pool (`core.quantization.codebook`); None until it is published. It has no
+        items.
     held_out : Part or None
         The held-out items; None until they are published, or if there are none.
     segments : tuple of Part
@@ -93,6 +98,7 @@ class Manifest:
     dtype: str
     layout: str = DENSE
     complete: bool = False
+    codebook: Part | None = None
     held_out: Part | None = None
     segments: tuple[Part, ...] = field(default=())
 
@@ -108,8 +114,18 @@ class Manifest:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """All published parts, the held-out items first."""
+        """All published parts with items, the held-out items first."""
         return ((self.held_out,) if self.held_out else ()) + self.segments
+
+    @property
+    def folders(self) -> tuple[Part, ...]:
+        """All published parts, with or without items."""
+        return ((self.codebook,) if self.codebook else ()) + self.parts
+
+    @property
+    def for_held_out(self) -> Manifest:
+        """The manifest with the type and layout of the held-out items, which are never stored as bytes."""
+        return replace(self, dtype="float32", layout=DENSE) if self.layout == BYTE else self
 
     def write(self, pool: Path) -> None:
         """Atomically replace the pool's manifest with this one."""
@@ -160,11 +176,12 @@ def _parse(raw: bytes) -> Manifest:
     if body.pop("checksum", None) != _checksum(body):
         raise ValueError("its checksum is wrong")
     del body["format"]
-    held_out = body.pop("held_out")
+    held_out, codebook = body.pop("held_out"), body.pop("codebook", None)
     return Manifest(
         **{
             **body,
             "classes": tuple(body["classes"]),
+            "codebook": _part(codebook) if codebook else None,
             "held_out": _part(held_out) if held_out else None,
             "segments": tuple(map(_part, body["segments"])),
         }
@@ -179,7 +196,9 @@ def _plain(manifest: Manifest) -> dict[str, Any]:
     body = asdict(manifest)
     if manifest.layout == DENSE:
         del body["layout"]
-    written: dict[str, Any] = json.loads(json.dumps({"format": 2 if "layout" in body else 1, **body}))
+    if manifest.layout != BYTE:
+        del body["codebook"]
+    written: dict[str, Any] = json.loads(json.dumps({"format": _FORMATS[manifest.layout], **body}))
     return written
 
 

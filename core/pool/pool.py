@@ -25,14 +25,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from closecall.core.errors import InputError
 from closecall.core.linear.hyperplane import Hyperplane
-from closecall.core.linear.scoring import score_blocks
 from closecall.core.numerics.rows import PlacedRows, Rows, cut, no_rows
-from closecall.core.pool.feature_files import LAYOUTS
+from closecall.core.pool.feature_files import LAYOUTS, load_codebook
 from closecall.core.pool.held_out import HeldOut
 from closecall.core.pool.item_ids import Ids, ItemIds, whole_numbers
-from closecall.core.pool.manifest import IDS, MANIFEST, SPARSE, Manifest
-from closecall.core.pool.segment_rows import SegmentRows
+from closecall.core.pool.manifest import BYTE, IDS, MANIFEST, SPARSE, Manifest
+from closecall.core.pool.segment_rows import SegmentRows, decoded
 from closecall.core.pool.segments import Segment, check_part, load_part, load_problems
+from closecall.core.quantization.byte_rows import ByteRows
+from closecall.core.quantization.codebook import Codebook
 from closecall.core.sources import Problem, Source, open_source
 from closecall.core.sources.registry import feature_kind, holds_texts, item_word
 
@@ -67,7 +68,10 @@ class Pool:
     title : str
         Display name of the source.
     dtype : numpy dtype
-        Type of the features on disk, float32 or float16. All methods return features as float32.
+        Type of the features on disk: float32, float16, or int8 for a byte pool. All methods return features
+        as float32.
+    codebook : Codebook or None
+        The codebook of a byte pool, once it is published.
     is_sparse : bool
         Whether features are `csr_array`s instead of arrays, as for texts and edge sets.
     holds_texts : bool
@@ -89,19 +93,21 @@ class Pool:
         segments: Sequence[Segment],
         identity: Identity | None,
         other: Pool | None = None,
+        codebook: Codebook | None = None,
     ) -> None:
         self.path = path
         self.version = len(segments)
         self.n_features = manifest.n_features
         self.classes = manifest.classes
         self.title = manifest.title
-        self.dtype = np.dtype(manifest.dtype)
+        self.dtype = np.dtype(np.int8 if manifest.layout == BYTE else manifest.dtype)
         self.is_sparse = manifest.layout == SPARSE
         self.holds_texts = holds_texts(manifest.source)
         self.item_word = item_word(manifest.source)
         self._layout = LAYOUTS[manifest.layout]
         self.complete = manifest.complete
         self._manifest = manifest
+        self.codebook = codebook
         self._identity = identity
         self._source = self._saved_source(other)
         self.ids = np.concatenate([np.empty(0, np.int64), *(segment.ids for segment in segments)])
@@ -160,7 +166,7 @@ class Pool:
                 replace(segment, X=cut(segment.X, 0, n), ids=segment.ids[:n], truth=segment.truth[:n])
             )
         kept = replace(self._manifest, complete=False, segments=self._manifest.segments[: len(segments)])
-        return Pool(self.path, kept, segments, None, self)
+        return Pool(self.path, kept, segments, None, self, self.codebook)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -198,7 +204,7 @@ class Pool:
                     f"the hyperplane has {len(hyperplane.normal)} features, the pool {self.path} "
                     f"has {self.n_features}"
                 )
-        return score_blocks(((part.first_row, part.X) for part in self._rows.segments), hyperplanes)
+        return self._rows.score_blocks(hyperplanes)
 
     def rows(self, rows: ArrayLike) -> Rows:
         """Return the features of these rows, of shape (n, n_features), in the given order.
@@ -215,7 +221,7 @@ class Pool:
         return self._rows.gathered(wanted)
 
     def placed_rows_of(self, ids: ArrayLike) -> PlacedRows:
-        """Return the memory addresses of the dense rows of items. Only float16 rows are copied.
+        """Return the memory addresses of the dense rows of items. Rows that are not float32 are copied.
 
         Raises
         ------
@@ -292,10 +298,15 @@ class Pool:
     def blocks(self, start_row: int = 0) -> Iterator[tuple[int, Rows]]:
         """Yield blocks of rows from `start_row` on, as (first row, features of shape (m, n_features)).
 
-        float32 pools, dense or sparse, yield their mapped segments without copying, read-only. float16 pools
+        float32 pools, dense or sparse, yield their mapped segments without copying, read-only. Other pools
         yield copies of at most 8,192 rows.
         """
         return self._rows.blocks(start_row)
+
+    @property
+    def byte_segments(self) -> tuple[tuple[int, ByteRows], ...]:
+        """The segments of a byte pool, as (first row, rows) in order. Other pools have none."""
+        return self._rows.byte_segments
 
     @cached_property
     def held_out(self) -> HeldOut:
@@ -304,8 +315,8 @@ class Pool:
         if part is None:
             nothing = no_rows(self.n_features, sparse=self.is_sparse)
             return HeldOut(np.empty(0, np.int64), nothing, np.empty(0, np.int16))
-        segment = load_part(self.path, part, 0, self._manifest)
-        return HeldOut(segment.ids, segment.X.astype(np.float32, copy=False), segment.truth)
+        segment = load_part(self.path, part, 0, self._manifest.for_held_out)
+        return HeldOut(segment.ids, decoded(segment.X), segment.truth)
 
     @property
     def source(self) -> Source:
@@ -350,7 +361,7 @@ class Pool:
         InputError
             If a file is missing or damaged; the message names it.
         """
-        for part in self._manifest.parts:
+        for part in self._manifest.folders:
             check_part(self.path, part, deep=deep)
 
     @property
@@ -411,13 +422,16 @@ def _open(path: Path, version: int | None, earlier: Pool | None) -> Pool:
         if version < len(manifest.segments):
             manifest = replace(manifest, complete=False, segments=manifest.segments[:version])
     segments = earlier._continued_by(manifest) if earlier else []
+    codebook = earlier.codebook if earlier else None
+    if codebook is None and manifest.codebook:
+        codebook = load_codebook(path, manifest.codebook)
     first_row = sum(map(len, segments))
     for part in manifest.segments[len(segments) :]:
-        segments.append(load_part(path, part, first_row, manifest))
+        segments.append(load_part(path, part, first_row, manifest, codebook))
         first_row += part.rows
     if manifest.held_out:
         check_part(path, manifest.held_out)
-    return Pool(path, manifest, segments, identity, earlier)
+    return Pool(path, manifest, segments, identity, earlier, codebook)
 
 
 def _identity(path: Path) -> Identity | None:

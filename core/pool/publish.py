@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,19 +29,21 @@ from closecall.core.files.durable import (
     write_bytes,
 )
 from closecall.core.pool.build_progress import LOCK, PROGRESS
-from closecall.core.pool.feature_files import LAYOUTS, Layout
+from closecall.core.pool.feature_files import LAYOUTS, Layout, write_codebook
 from closecall.core.pool.manifest import IDS, MANIFEST, PROBLEMS, TRUTH, Manifest, Part
+from closecall.core.quantization.codebook import Codebook, Encoded
 from closecall.core.sources import Problem, Source
 
-SEGMENTS, HELD_OUT, SOURCE = "segments", "held_out", "source"
-_OURS = {MANIFEST, MANIFEST + TEMPORARY, LOCK, PROGRESS, PROGRESS + TEMPORARY, SEGMENTS, HELD_OUT, SOURCE}
+SEGMENTS, HELD_OUT, SOURCE, CODEBOOK = "segments", "held_out", "source", "codebook"
+_FOLDERS = {SEGMENTS, HELD_OUT, SOURCE, CODEBOOK}
+_OURS = {MANIFEST, MANIFEST + TEMPORARY, LOCK, PROGRESS, PROGRESS + TEMPORARY, *_FOLDERS}
 
 
 @dataclass(frozen=True, eq=False)
 class Content:
     """Content of a part of a pool: rows as stored, with their ids and classes, and the unreadable items."""
 
-    X: NDArray[np.floating[Any]] | csr_array
+    X: NDArray[np.floating[Any]] | csr_array | Encoded
     ids: NDArray[np.int64]
     truth: NDArray[np.int16]
     problems: Sequence[Problem]
@@ -76,12 +78,23 @@ class Publisher:
 
     def tidy(self) -> None:
         """Remove an interrupted builder's leftovers: parts not in the manifest, and temporary files."""
-        named = {self._pool / part.folder for part in self.manifest.parts}
-        for found in (self._pool / HELD_OUT, *(self._pool / SEGMENTS).glob("*")):
+        named = {self._pool / part.folder for part in self.manifest.folders}
+        for found in (self._pool / CODEBOOK, self._pool / HELD_OUT, *(self._pool / SEGMENTS).glob("*")):
             if found.is_dir() and found not in named:
                 shutil.rmtree(found)
         for left in self._pool.glob("*" + TEMPORARY):
             shutil.rmtree(left) if left.is_dir() else left.unlink()
+
+    def publish_codebook(self, codebook: Codebook) -> None:
+        """Add the codebook of a byte pool.
+
+        Raises
+        ------
+        InputError
+            If the disk is full or cannot be written; the pool is then unchanged.
+        """
+        part = self._publish(CODEBOOK, lambda folder: write_codebook(folder, codebook))
+        self._write(replace(self.manifest, codebook=part))
 
     def publish_held_out(self, content: Content) -> None:
         """Add the held-out items.
@@ -91,7 +104,8 @@ class Publisher:
         InputError
             If the disk is full or cannot be written; the pool is then unchanged.
         """
-        self._write(replace(self.manifest, held_out=self._publish(HELD_OUT, content, stop=0)))
+        part = self._publish_content(HELD_OUT, content, 0, self.manifest.for_held_out.layout)
+        self._write(replace(self.manifest, held_out=part))
 
     def publish_segment(self, content: Content, stop: int, *, last: bool) -> None:
         """Add the next segment. If `last` is true, the pool is then complete.
@@ -104,22 +118,28 @@ class Publisher:
             If the disk is full or cannot be written; the pool is then unchanged.
         """
         segments = self.manifest.segments
-        part = self._publish(f"{SEGMENTS}/{len(segments):05d}", content, stop=stop)
+        folder = f"{SEGMENTS}/{len(segments):05d}"
+        part = self._publish_content(folder, content, stop, self.manifest.layout)
         self._write(replace(self.manifest, segments=(*segments, part), complete=last))
 
-    def _publish(self, folder: str, content: Content, stop: int) -> Part:
+    def _publish_content(self, folder: str, content: Content, stop: int, layout: str) -> Part:
+        files = LAYOUTS[layout]
+        part = self._publish(folder, lambda temporary: _write_content(temporary, content, files))
+        return replace(part, rows=len(content.ids), unreadable=len(content.problems), stop=stop)
+
+    def _publish(self, folder: str, write: Callable[[Path], dict[str, Stamp]]) -> Part:
         path = self._pool / folder
         temporary = self._pool / (path.name + TEMPORARY)
         with disk_trouble(self._pool):
             try:
                 temporary.mkdir()
                 path.parent.mkdir(exist_ok=True)
-                files = _write_content(temporary, content, LAYOUTS[self.manifest.layout])
+                files = write(temporary)
                 publish_folder(temporary, path)
             except OSError:
                 shutil.rmtree(temporary, ignore_errors=True)  # free the space on a full disk
                 raise
-        return Part(folder, len(content.ids), len(content.problems), stop, files)
+        return Part(folder, 0, 0, 0, files)
 
     def _write(self, manifest: Manifest) -> None:
         with disk_trouble(self._pool):

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.linear.scoring import score_blocks
 from closecall.core.numerics.rows import PlacedRows, Rows, cut, gathered, no_rows
 from closecall.core.pool.item_ids import Ids
 from closecall.core.pool.segments import Segment
+from closecall.core.quantization.byte_rows import ByteRows
 
 COPIED_ROWS = 8192
 """Maximum number of rows per block in `SegmentRows.blocks` if rows must be copied."""
@@ -23,12 +28,13 @@ class SegmentRows:
         In the order of their rows.
     n_features : int
     dtype : numpy dtype
-        Type of the features on disk, float32 or float16. Features are returned as float32.
+        Type of the features on disk: float32, float16, or int8 for a byte pool. Features are returned as
+        float32.
     is_sparse : bool
     """
 
     def __init__(
-        self, segments: Sequence[Segment], n_features: int, dtype: np.dtype[np.floating], *, is_sparse: bool
+        self, segments: Sequence[Segment], n_features: int, dtype: np.dtype[Any], *, is_sparse: bool
     ) -> None:
         self.n_features = n_features
         self.dtype = dtype
@@ -48,10 +54,10 @@ class SegmentRows:
         return gathered(found)
 
     def placed(self, rows: Ids) -> PlacedRows:
-        """Return the memory addresses of dense rows. Only float16 rows are copied."""
+        """Return the memory addresses of dense rows. Rows that are not float32 are copied."""
         if self.dtype != np.float32:
             return PlacedRows.of(self.gathered(rows))
-        owners = tuple(segment.X for segment in self.segments)
+        owners = tuple(cast(NDArray[np.float32], segment.X) for segment in self.segments)
         segment = np.searchsorted(self._starts, rows, side="right") - 1
         first = np.array([X.ctypes.data for X in owners], dtype=np.uintp)
         width = np.uintp(self.n_features * self.dtype.itemsize)
@@ -65,4 +71,21 @@ class SegmentRows:
             step = COPIED_ROWS if self.dtype != np.float32 else max(1, len(segment))
             for first in range(skip, len(segment), step):
                 X = cut(segment.X, first, first + step)
-                yield segment.first_row + first, X.astype(np.float32, copy=False)
+                yield segment.first_row + first, decoded(X)
+
+    def score_blocks(self, hyperplanes: Sequence[Hyperplane]) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """Yield the signed margins of all rows under hyperplanes; see `Pool.score_blocks`."""
+        if self.byte_segments:
+            return ((first, X.scores(hyperplanes)) for first, X in self.byte_segments if hyperplanes)
+        return score_blocks(((part.first_row, part.X) for part in self.segments), hyperplanes)
+
+    @property
+    def byte_segments(self) -> tuple[tuple[int, ByteRows], ...]:
+        """The segments of a byte pool, as (first row, rows) in order. Other pools have none."""
+        pairs = ((segment.first_row, segment.X) for segment in self.segments)
+        return tuple((first, X) for first, X in pairs if isinstance(X, ByteRows))
+
+
+def decoded(X: Any) -> Rows:
+    """Return the rows of a segment, or of a part of it, as float32."""
+    return X.decoded() if isinstance(X, ByteRows) else X.astype(np.float32, copy=False)

@@ -15,6 +15,8 @@ from closecall.core.errors import InputError
 from closecall.core.files.durable import stamp_of
 from closecall.core.pool.feature_files import LAYOUTS, array
 from closecall.core.pool.manifest import CURE, IDS, PROBLEMS, TRUTH, Manifest, Part
+from closecall.core.quantization.byte_rows import ByteRows
+from closecall.core.quantization.codebook import Codebook
 from closecall.core.sources import Problem
 
 
@@ -26,14 +28,14 @@ class Segment:
     ----------
     first_row : int
         Row of the pool at which the segment starts.
-    X : array of shape (n, n_features), or csr_array
+    X : array of shape (n, n_features), csr_array or ByteRows
         Memory-mapped, in the pool's dtype; read-only.
     ids : array of shape (n,), int64, ascending
     truth : array of shape (n,), int16
     """
 
     first_row: int
-    X: NDArray[np.floating[Any]] | csr_array
+    X: NDArray[np.floating[Any]] | csr_array | ByteRows
     ids: NDArray[np.int64]
     truth: NDArray[np.int16]
 
@@ -41,8 +43,12 @@ class Segment:
         return len(self.ids)
 
 
-def load_part(pool: Path, part: Part, first_row: int, manifest: Manifest) -> Segment:
+def load_part(
+    pool: Path, part: Part, first_row: int, manifest: Manifest, codebook: Codebook | None = None
+) -> Segment:
     """Load a part of the pool in the folder `pool` as the segment that starts at `first_row`.
+
+    `codebook` is that of a byte pool.
 
     Raises
     ------
@@ -52,7 +58,7 @@ def load_part(pool: Path, part: Part, first_row: int, manifest: Manifest) -> Seg
     check_part(pool, part)
     return Segment(
         first_row,
-        LAYOUTS[manifest.layout].load(pool, part, manifest),
+        LAYOUTS[manifest.layout].load(pool, part, manifest, codebook),
         array(pool, part, IDS, (part.rows,), np.dtype(np.int64)),
         array(pool, part, TRUTH, (part.rows,), np.dtype(np.int16)),
     )

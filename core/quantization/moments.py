@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from closecall.core.numerics.jit import kernel, strict_kernel
+from closecall.core.quantization.quantizer import BLOCK, Quantizer
 
 _LEVELS = 16
 _ONE = 128
@@ -63,6 +64,41 @@ def tails(  # noqa: D417
                 levels = np.ceil(_LEVELS / 2 * np.log2(sums / total)) + _ONE
             found[block - 1] = np.clip(levels, 0, 255)
     return found
+
+
+def cluster_moments(  # noqa: D417
+    quantizer: Quantizer,
+    sizes: NDArray[np.int64],
+    sums: NDArray[np.int64],
+    squares: NDArray[np.int64],
+    second_moments: NDArray[np.float32],
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return the mean and the variance of the leading principal coordinates in each cluster.
+
+    Both arrays have the shape (n_clusters, min(d, BLOCK)). To smooth the moments of each cluster, one average
+    row is added to the cluster.
+
+    Parameters
+    ----------
+    quantizer : Quantizer
+    sizes : array of shape (n_clusters,), int64
+        Number of rows in each cluster.
+    sums, squares : arrays of shape (n_clusters, BLOCK), int64
+        Sums of the leading bytes, and of their squares, over the rows of each cluster.
+    second_moments : array of shape (BLOCK,), float32
+        Second moments of the leading bytes, over all rows.
+    """
+    n_leading = min(BLOCK, len(quantizer.steps))
+    mean = sums / (sizes[:, None] + 1)
+    variance = (squares + second_moments) / (sizes[:, None] + 1) - mean**2
+    steps = np.zeros(BLOCK)
+    steps[:n_leading] = quantizer.steps[:BLOCK]
+    mean *= steps
+    mean[:, : quantizer.centroids.shape[1]] += quantizer.centroids
+    return (
+        np.ascontiguousarray(mean[:, :n_leading], dtype=np.float32),
+        np.ascontiguousarray((variance * steps**2)[:, :n_leading], dtype=np.float32),
+    )
 
 
 @strict_kernel

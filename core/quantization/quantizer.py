@@ -110,14 +110,27 @@ class Quantizer:
 
     def encode(self, X: Floats32, labels: Labels) -> NDArray[np.int8]:
         """Return the bytes of rows, of shape (n, n_blocks * BLOCK), int8, given the cluster of each row."""
-        P = (X - self.centre) @ self.directions
+        return self.rounded(self.coordinates(X, labels))
+
+    def coordinates(self, X: Floats32, labels: Labels) -> Floats32:
+        """Return the coordinates (p_j − c_j) / Δ_j of rows, of shape (n, d), given their clusters."""
+        P: Floats32 = np.matmul(X - self.centre, self.directions, dtype=np.float32)
         P[:, : self.centroids.shape[1]] -= self.centroids[labels]
         P /= self.steps
+        return P
+
+    def rounded(self, P: Floats32) -> NDArray[np.int8]:
+        """Return the bytes of the `coordinates` P, of shape (n, n_blocks * BLOCK); P is overwritten."""
         np.rint(P, out=P)
         np.clip(P, -127, 127, out=P)
-        codes = np.zeros((len(X), self.n_blocks * BLOCK), dtype=np.int8)
-        codes[:, : X.shape[1]] = P
+        codes = np.zeros((len(P), self.n_blocks * BLOCK), dtype=np.int8)
+        codes[:, : P.shape[1]] = P
         return codes
+
+
+def n_clusters_for(n_rows: int) -> int:
+    """Return the power of two nearest to the square root of `n_rows`, at most `MAX_CLUSTERS`."""
+    return int(min(2 ** round(np.log2(n_rows) / 2), MAX_CLUSTERS))
 
 
 def _k_means(P: Floats32, n_clusters: int, rng: np.random.Generator) -> Floats32:

@@ -12,6 +12,7 @@ from closecall.core.errors import InputError
 from closecall.core.linear.hyperplane import Hyperplane, unit_rows
 from closecall.core.linear.scoring import score_blocks
 from closecall.core.numerics.rows import Rows, cut, is_sparse
+from closecall.core.quantization.byte_rows import ByteRows
 from closecall.core.selection.reader import Ids
 
 
@@ -43,6 +44,7 @@ class ArrayPool:
         self.n_features = self._X.shape[1]
         self.dtype = self._X.dtype
         self.is_sparse = is_sparse(self._X)
+        self.byte_segments: tuple[tuple[int, ByteRows], ...] = ()
 
     def __len__(self) -> int:
         return len(self.ids)

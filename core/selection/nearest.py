@@ -22,8 +22,12 @@ Floats64 = NDArray[np.float64]
 Ids = NDArray[np.int64]
 
 _SMALL = 2.0**-20
-_ROW_NORM = 1 + 2.0**-10
-"""Upper bound on the norm of the rows of a pool. These are unit rows that may be rounded to float16."""
+_ROW_NORM = 3.0
+"""Upper bound on the norm of the rows of a pool, which are unit rows, and of the sums that compute a score.
+
+In a byte pool, wᵀx is computed as wᵀμ + uᵀp (see `core.quantization.codebook`), and ‖p‖ ≤ ‖x‖ + ‖μ‖ ≤ 2,
+apart from rounding.
+"""
 
 
 def balanced(hyperplane: Hyperplane) -> tuple[Hyperplane, float]:

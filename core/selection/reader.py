@@ -15,6 +15,7 @@ from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.numerics.jit import float32_at, prefetch
 from closecall.core.numerics.rows import Rows as Features
 from closecall.core.numerics.rows import as_bytes, product
+from closecall.core.quantization.byte_rows import ByteRows
 
 Ids = NDArray[np.int64]
 Rows = NDArray[np.int64]
@@ -69,6 +70,10 @@ class PoolRows(Protocol):
         (m, n_features).
         """
 
+    @property
+    def byte_segments(self) -> Sequence[tuple[int, ByteRows]]:
+        """The segments of a byte pool, as (first row, rows) in order. Other pools have none."""
+
     def prefix(self, n_rows: int) -> PoolRows:
         """Return the snapshot of the first `n_rows` rows."""
 
@@ -84,13 +89,14 @@ def fingerprint(pool: PoolRows) -> str:
 class RowReader:
     """Reader that computes wᵀx + b of rows of a pool; safe to share between threads.
 
-    The memory-mapped segments of a float32 pool, dense or sparse, are read in place. The rows of a float16
-    pool are converted in small batches.
+    The memory-mapped segments of a float32 pool, dense or sparse, are read in place. The rows of other pools
+    are converted in small batches, but rough scores of a byte pool are computed in place.
     """
 
     def __init__(self, pool: PoolRows) -> None:
         self._pool = pool
         self._segments: _Segments | _SparseSegments | None = None
+        self._bytes = _ByteSegments.of(pool.byte_segments) if pool.byte_segments else None
         if pool.dtype == np.float32:
             kind = _SparseSegments if pool.is_sparse else _Segments
             self._segments = kind.of(list(pool.blocks()))
@@ -109,6 +115,8 @@ class RowReader:
 
     def rough_scores(self, rows: Rows, hyperplane: Hyperplane) -> Floats64:
         """Return wᵀx + b summed in float32, with an error of at most `nearest.float32_error`."""
+        if self._bytes is not None:
+            return self._bytes.scores(rows, hyperplane)
         return self._products(rows, hyperplane.normal.astype(np.float32)) + hyperplane.bias
 
     def _products(self, rows: Rows, normal: NDArray[np.floating]) -> Floats64:
@@ -163,6 +171,26 @@ class _SparseSegments(NamedTuple):
             own = segment == number
             if own.any():
                 out[own] = product(X, normal, rows[own] - first)
+
+
+class _ByteSegments(NamedTuple):
+    """Rows of a byte pool: the segment blocks[s] starts at row starts[s]."""
+
+    starts: Ids
+    blocks: list[ByteRows]
+
+    @classmethod
+    def of(cls, segments: Sequence[tuple[int, ByteRows]]) -> _ByteSegments:
+        return cls(np.array([first for first, _ in segments], dtype=np.int64), [X for _, X in segments])
+
+    def scores(self, rows: Rows, hyperplane: Hyperplane) -> Floats64:
+        """Return wᵀx + b of these rows, from their bytes; see `core.quantization.codebook`."""
+        out = np.empty(len(rows), dtype=np.float64)
+        segment = np.searchsorted(self.starts, rows, side="right") - 1
+        for number in np.unique(segment):
+            own = segment == number
+            out[own] = self.blocks[number].rough_scores(rows[own] - self.starts[number], hyperplane)
+        return out
 
 
 def _compiled(function: Callable[..., None]) -> Callable[..., None]:

@@ -164,7 +164,11 @@ HALF = ("exhaustive", "h-hash-weighted", "margin-index", "mixture")
     ("name", "dtype"),
     [
         *((name, "float32") for name in sorted(STRATEGIES)),
-        *((name, "float16") if name in HALF else thorough(name, "float16") for name in sorted(STRATEGIES)),
+        *(
+            (name, dtype) if name in HALF else thorough(name, dtype)
+            for name in sorted(STRATEGIES)
+            for dtype in ("float16", "byte")
+        ),
     ],
 )
 def test_a_pool_on_disk_is_served_like_one_in_memory(monkeypatch, tmp_path, name, dtype):

@@ -16,10 +16,11 @@ from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.quantization.quantizer import MAX_CLUSTERS
 from closecall.core.selection.base import Arrays, Progress, QueryStrategy
 from closecall.core.selection.exhaustive import ExhaustiveSearch
+from closecall.core.selection.margin.byte_search import ByteSearch
 from closecall.core.selection.margin.kernels import search, turned
 from closecall.core.selection.margin.layout import Layout, read_only
-from closecall.core.selection.margin.tables import Found, Tables
-from closecall.core.selection.nearest import at_most, balanced, float32_error, nearest_first
+from closecall.core.selection.margin.tables import Found, Statistics, Tables
+from closecall.core.selection.nearest import at_most, balanced, float32_error, nearest_first, within_reach
 from closecall.core.selection.reader import PoolRows, Rows
 from closecall.core.selection.requests import Choice, Query
 from closecall.core.selection.subsample import Subsample
@@ -90,6 +91,9 @@ class MarginIndex(QueryStrategy):
     out to be far away, only its first few bytes are read. Rows that may be the nearest are scored exactly,
     with their features from the pool.
 
+    A byte pool is its own index: its bytes are read in place, with the clusters of its codebook, and
+    `n_clusters` is ignored.
+
     Sparse rows are not quantized. Without a budget, all sparse rows are scored; with a budget, that number of
     random rows is scored. `Selection.scored` has the number. A few principal directions do not represent bags
     of words well, and there is little time to save: a scan of 11,000 documents takes 3 ms.
@@ -120,9 +124,11 @@ class MarginIndex(QueryStrategy):
     query_params = frozenset({"budget", "confidence"})
 
     layout_: Layout
+    statistics_: Statistics
     tables_: Tables
     z_: float
     _instead: QueryStrategy | None
+    _bytes: ByteSearch | None
 
     def __init__(
         self,
@@ -179,9 +185,9 @@ class MarginIndex(QueryStrategy):
     def remember(self, hyperplanes: Sequence[Hyperplane]) -> list[object]:
         """See `QueryStrategy.remember`; an object has the scores of all rows.
 
-        With a budget, or if the rows are sparse, the object is None.
+        With a budget, or if the rows are sparse or bytes, the object is None.
         """
-        if self.budget is not None or self._instead is not None:
+        if self.budget is not None or self._instead is not None or self._bytes is not None:
             return [None for _ in hyperplanes]
         hyperplanes = [balanced(hyperplane)[0] for hyperplane in hyperplanes]
         scores = np.empty((len(hyperplanes), self.n_items), dtype=np.float32)
@@ -189,7 +195,7 @@ class MarginIndex(QueryStrategy):
             scores[:, first : first + block.shape[1]] = block
         order = self.layout_.order
         return [
-            Memory(row[order], *turned(self.tables_, hyperplane.normal, hyperplane.bias), order)
+            Memory(row[order], *turned(self.statistics_, hyperplane.normal, hyperplane.bias), order)
             for hyperplane, row in zip(hyperplanes, scores, strict=True)
         ]
 
@@ -199,6 +205,10 @@ class MarginIndex(QueryStrategy):
         The rows in `Layout.strayed` are included only if `limit` is the number of all rows.
         """
         hyperplane, unit = balanced(query.plane())
+        if self._bytes is not None:
+            found = self._bytes.found(hyperplane, query.exclude, query.n, limit, self.z_)
+            rows, margins = self._settled(found, hyperplane, query.n)
+            return Choice(self.pool_.ids[rows], margins * unit, scored=min(found.looked, self.n_items))
         everything, excluded = limit == self.n_items, query.exclude
         strayed = self.layout_.strayed if everything else self.layout_.strayed[:0]
         memory = _NOTHING
@@ -209,8 +219,8 @@ class MarginIndex(QueryStrategy):
             excluded = np.sort(np.concatenate([excluded, ids]))
             strayed = strayed[query.allowed(ids)]
         found = search(
-            self.tables_, hyperplane.normal, hyperplane.bias, read_only(excluded), query.n, limit,
-            self.z_, memory.scores, memory.normal, memory.at_centre,
+            self.statistics_, self.tables_, hyperplane.normal, hyperplane.bias, read_only(excluded),
+            query.n, limit, self.z_, memory.scores, memory.normal, memory.at_centre,
         )  # fmt: skip
         rows, margins = self._settled(found, hyperplane, query.n)
         if len(strayed):
@@ -226,6 +236,8 @@ class MarginIndex(QueryStrategy):
 
         The most promising rows are scored first, because their margins rule out many of the other rows.
         """
+        if self._bytes is not None:
+            return self._settled_bytes(found, hyperplane, n)
         some = n + PROMISING
         if len(found.rows) <= some:
             return nearest_first(found.rows, self.reader_.margins(found.rows, hyperplane), n)
@@ -239,23 +251,45 @@ class MarginIndex(QueryStrategy):
         exact = self.reader_.margins(rest, hyperplane)
         return nearest_first(np.concatenate([nearest, rest]), np.concatenate([margins, exact]), n)
 
+    def _settled_bytes(
+        self, found: Found, hyperplane: Hyperplane, n: int
+    ) -> tuple[Rows, NDArray[np.float64]]:
+        """Return the same for a byte pool, whose rows are expensive to decode: rough margins decide first."""
+        rows, some = found.rows, n + PROMISING
+        if len(rows) > some:
+            order = np.argpartition(found.distances, some)
+            rough = self.reader_.rough_margins(rows[order[:some]], hyperplane)
+            reach = np.partition(rough, n - 1)[n - 1] + found.error
+            rows = rows[found.distances <= reach]
+        rough = self.reader_.rough_margins(rows, hyperplane)
+        rows = rows[within_reach(rough, n, float32_error(hyperplane))]
+        return nearest_first(rows, self.reader_.margins(rows, hyperplane), n)
+
     def arrays(self) -> Arrays:
         """See `QueryStrategy.arrays`."""
-        return {} if self.pool_.is_sparse else self.layout_.arrays()
+        return {} if self._has_no_layout else self.layout_.arrays()
 
     def restore(self, arrays: Arrays) -> None:
         """See `QueryStrategy.restore`."""
-        if self.pool_.is_sparse:
-            self._scan()
+        if self._has_no_layout:
+            self._build(self.pool_, None, None)
         else:
             self._use(Layout.from_arrays(arrays))
 
     def _build(self, pool: PoolRows, old: Self | None, progress: Progress | None) -> None:
+        self._bytes = None
         if pool.is_sparse:
             self._scan()
+        elif pool.byte_segments:
+            self._bytes = ByteSearch(pool)
+            self._set_confidence(self._bytes.n_blocks)
         else:
             kept = None if old is None else old.layout_
             self._use(Layout.built(pool, self.n_clusters, self.random_state, kept, progress))
+
+    @property
+    def _has_no_layout(self) -> bool:
+        return self.pool_.is_sparse or len(self.pool_.byte_segments) > 0
 
     def _scan(self) -> None:
         strategy = ExhaustiveSearch() if self.budget is None else self._random_rows(self.budget)
@@ -265,9 +299,14 @@ class MarginIndex(QueryStrategy):
         return Subsample(n_scored=budget, random_state=self.random_state)
 
     def _use(self, layout: Layout) -> None:
+        self._bytes = None
         self.layout_ = layout
-        self.tables_ = layout.tables(self.pool_.ids)
-        n_looks = layout.quantizer.n_blocks + 1
+        self.statistics_ = layout.statistics()
+        self.tables_ = layout.tables(self.statistics_.starts, self.pool_.ids)
+        self._set_confidence(layout.quantizer.n_blocks)
+
+    def _set_confidence(self, n_blocks: int) -> None:
+        n_looks = n_blocks + 1
         reads_all = self.budget is None or self.budget >= self.n_items
         confidence = self.confidence or (NEAR_EXACT if reads_all else WITH_BUDGET)
         self.z_ = -NormalDist().inv_cdf((1 - confidence) / (2 * n_looks))

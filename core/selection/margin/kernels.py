@@ -50,6 +50,8 @@ from closecall.core.selection.margin.tables import (
     Ints32,
     Ints64,
     Outlook,
+    Plan,
+    Statistics,
     Tables,
 )
 
@@ -75,24 +77,24 @@ def _prefetch_row(array: Floats32, row: int) -> None:
 
 
 @fast_kernel
-def turned(tables: Tables, normal: Floats64, bias: float) -> tuple[Floats32, float]:
+def turned(statistics: Statistics, normal: Floats64, bias: float) -> tuple[Floats32, float]:
     """Return the normal of a hyperplane in principal coordinates, in float32, and the score of `centre`."""
     d = normal.shape[0]
     along = np.zeros(d, dtype=np.float32)
     at_centre = bias
     for i in range(d):
-        _prefetch_row(tables.directions, i + _ROWS_AHEAD)
+        _prefetch_row(statistics.directions, i + _ROWS_AHEAD)
         weight = np.float32(normal[i])
-        at_centre += normal[i] * tables.centre[i]
+        at_centre += normal[i] * statistics.centre[i]
         for j in range(d):
-            along[j] += weight * tables.directions[i, j]
+            along[j] += weight * statistics.directions[i, j]
     return along, at_centre
 
 
 @fast_kernel
-def _outlook(tables: Tables, normal: Floats32, at_centre: float) -> Outlook:
+def _outlook(statistics: Statistics, normal: Floats32, at_centre: float) -> Outlook:
     """Return the `Outlook` of the affine function with this normal and score of the centre (see `turned`)."""
-    n_blocks, n_clusters = tables.codes.shape[0], tables.centroids.shape[0]
+    n_blocks, n_clusters = statistics.second_moments.shape[0], statistics.centroids.shape[0]
     weights = np.zeros((n_blocks, BLOCK), dtype=np.int16)
     units = np.ones(n_blocks, dtype=np.float32)
     unread = np.zeros(n_blocks, dtype=np.float32)
@@ -104,14 +106,14 @@ def _outlook(tables: Tables, normal: Floats32, at_centre: float) -> Outlook:
         energy = np.float32(0)
         rounding = np.float32(0)
         for j in range(first, end):
-            step = normal[j] * tables.steps[j]
+            step = normal[j] * statistics.steps[j]
             largest = max(largest, abs(step))
-            energy += step * step * tables.second_moments[block, j - first]
+            energy += step * step * statistics.second_moments[block, j - first]
             rounding += step * step
         if largest > 0:
             units[block] = largest / np.float32(32767)
         for j in range(first, end):
-            weights[block, j - first] = np.int16(np.rint(normal[j] * tables.steps[j] / units[block]))
+            weights[block, j - first] = np.int16(np.rint(normal[j] * statistics.steps[j] / units[block]))
         unread[block] = rest
         for later in range(block, n_blocks):
             rounded[later] += rounding / np.float32(12)
@@ -121,16 +123,16 @@ def _outlook(tables: Tables, normal: Floats32, at_centre: float) -> Outlook:
     means = np.empty(n_clusters, dtype=np.float32)
     variances = np.empty(n_clusters, dtype=np.float32)
     for c in range(n_clusters):
-        _prefetch_row(tables.means, c + _CLUSTERS_AHEAD)
-        _prefetch_row(tables.variances, c + _CLUSTERS_AHEAD)
+        _prefetch_row(statistics.means, c + _CLUSTERS_AHEAD)
+        _prefetch_row(statistics.variances, c + _CLUSTERS_AHEAD)
         offset = np.float32(at_centre)
-        for j in range(tables.centroids.shape[1]):
-            offset += normal[j] * tables.centroids[c, j]
+        for j in range(statistics.centroids.shape[1]):
+            offset += normal[j] * statistics.centroids[c, j]
         mean = np.float32(at_centre)
         variance = np.float32(max(rest, np.float32(_LEAST_VARIANCE)))
-        for j in range(tables.means.shape[1]):
-            mean += normal[j] * tables.means[c, j]
-            variance += normal[j] * normal[j] * tables.variances[c, j]
+        for j in range(statistics.means.shape[1]):
+            mean += normal[j] * statistics.means[c, j]
+            variance += normal[j] * normal[j] * statistics.variances[c, j]
         offsets[c] = offset
         means[c] = mean
         variances[c] = variance
@@ -138,13 +140,13 @@ def _outlook(tables: Tables, normal: Floats32, at_centre: float) -> Outlook:
 
 
 @fast_kernel
-def _slope_of_density(tables: Tables, outlook: Outlook) -> float:
+def _slope_of_density(statistics: Statistics, outlook: Outlook) -> float:
     """Return κ, the slope of the log density of scores at zero: |mean| / variance for normal scores."""
-    n_rows = tables.order.shape[0]
+    n_rows = statistics.starts[-1]
     first = 0.0
     second = 0.0
     for c in range(outlook.means.shape[0]):
-        share = (tables.starts[c + 1] - tables.starts[c]) / n_rows
+        share = (statistics.starts[c + 1] - statistics.starts[c]) / n_rows
         mean = outlook.means[c]
         first += share * mean
         second += share * (outlook.variances[c] + mean * mean)
@@ -152,7 +154,7 @@ def _slope_of_density(tables: Tables, outlook: Outlook) -> float:
 
 
 @fast_kernel
-def _slope_of_change(tables: Tables, normal: Floats32, before: Floats32) -> float:
+def _slope_of_change(statistics: Statistics, normal: Floats32, before: Floats32) -> float:
     """Return α = w₀ᵀΣw / w₀ᵀΣw₀ for the normals w and w₀ = `before`.
 
     The diagonal matrix Σ has the variances of the coordinates about the centroids of the clusters.
@@ -160,7 +162,12 @@ def _slope_of_change(tables: Tables, normal: Floats32, before: Floats32) -> floa
     across = 0.0
     along = 0.0
     for j in range(normal.shape[0]):
-        spread = tables.second_moments[j // BLOCK, j % BLOCK] * tables.steps[j] * tables.steps[j] * before[j]
+        spread = (
+            statistics.second_moments[j // BLOCK, j % BLOCK]
+            * statistics.steps[j]
+            * statistics.steps[j]
+            * before[j]
+        )
         across += spread * normal[j]
         along += spread * before[j]
     return across / along if along > 0 else 0.0
@@ -176,21 +183,21 @@ def _rounding(normal: Floats32, at_centre: float) -> float:
 
 
 @fast_kernel
-def _tolerances(tables: Tables, outlook: Outlook, z: float, tilt: float, rounding: float) -> Floats32:
+def _tolerances(statistics: Statistics, outlook: Outlook, z: float, tilt: float, rounding: float) -> Floats32:
     """Return bounds on the error of partial scores, of shape (n_blocks, 256).
 
     Bound [i, t] is for rows that have been read up to block i, and whose byte in `tails` for this block is t.
     """
-    found = np.empty((outlook.unread.shape[0], tables.scales.shape[0]), dtype=np.float32)
+    found = np.empty((outlook.unread.shape[0], statistics.scales.shape[0]), dtype=np.float32)
     for block in range(found.shape[0]):
         for scale in range(found.shape[1]):
-            variance = outlook.unread[block] * tables.scales[scale] ** 2 + outlook.rounded[block]
+            variance = outlook.unread[block] * statistics.scales[scale] ** 2 + outlook.rounded[block]
             found[block, scale] = z * sqrt(variance) + tilt * variance + rounding
     return found
 
 
 @kernel
-def _reading(tables: Tables, outlook: Outlook, limit: int) -> Ints64:
+def _reading(statistics: Statistics, outlook: Outlook, limit: int) -> Ints64:
     """Return the clusters to read for `limit` rows. Those with the densest scores at zero come first."""
     n_clusters = outlook.means.shape[0]
     clusters = np.empty(n_clusters, dtype=np.int64)
@@ -199,7 +206,7 @@ def _reading(tables: Tables, outlook: Outlook, limit: int) -> Ints64:
         variance = outlook.variances[c]
         logs[c] = -(outlook.means[c] * outlook.means[c]) / variance - np.log(variance)
     chosen = np.zeros(n_clusters, dtype=np.bool_)
-    everything = limit >= tables.order.shape[0]
+    everything = limit >= statistics.starts[-1]
     n = 0
     rows = 0
     while rows < limit and n < n_clusters and not (everything and n >= FRONT):
@@ -209,7 +216,7 @@ def _reading(tables: Tables, outlook: Outlook, limit: int) -> Ints64:
                 densest = c
         chosen[densest] = True
         clusters[n] = densest
-        rows += tables.starts[densest + 1] - tables.starts[densest]
+        rows += statistics.starts[densest + 1] - statistics.starts[densest]
         n += 1
     if everything:
         for c in range(n_clusters):
@@ -391,15 +398,72 @@ def _cascade(
 
 
 @kernel
+def _planned(
+    statistics: Statistics, normal: Floats64, bias: float, limit: int, z: float,
+    remembers: bool, old_normal: Floats32, old_at_centre: float,
+) -> Plan:  # fmt: skip
+    """Return the plan of a query. If it `remembers` scores, they are of the old hyperplane (see `search`)."""
+    along, at_centre = turned(statistics, normal, bias)
+    outlook = _outlook(statistics, along, at_centre)
+    clusters = _reading(statistics, outlook, limit)
+    tilt = _slope_of_density(statistics, outlook)
+    rounding = _rounding(along, at_centre)
+    slope = 0.0
+    if remembers:
+        slope = _slope_of_change(statistics, along, old_normal)
+        rest = along - np.float32(slope) * old_normal
+        outlook = _outlook(statistics, rest, at_centre - slope * old_at_centre)
+        rounding += abs(slope) * _rounding(old_normal, old_at_centre)
+    tolerances = _tolerances(statistics, outlook, z, tilt, rounding)
+    reaches = np.float32(z) * np.sqrt(outlook.variances) + np.float32(tilt) * outlook.variances
+    reaches += np.float32(rounding)
+    return Plan(outlook, clusters, tolerances, slope, reaches)
+
+
+@kernel
+def plan(statistics: Statistics, normal: Floats64, bias: float, limit: int, z: float) -> Plan:
+    """Return the plan of a query without remembered scores; see `search` for the parameters."""
+    return _planned(statistics, normal, bias, limit, z, False, statistics.centre, 0.0)
+
+
+@kernel
+def read(tables: Tables, plan: Plan, excluded: Ints64, n: int, limit: int, old: Floats32) -> Found:
+    """Read at most `limit` rows of the planned clusters; see `search` for the other parameters."""
+    marks = _marks(excluded)
+    best = np.full(n, np.inf, dtype=np.float32)
+    places = np.empty(limit + 1, dtype=np.int32)
+    scores = np.empty(limit + 1, dtype=np.float32)
+    left, looked = _cascade(
+        tables, plan.outlook, plan.tolerances, plan.clusters, limit, old, np.float32(plan.slope),
+        plan.reaches, excluded, marks, best, places, scores,
+    )  # fmt: skip
+    error = plan.tolerances[plan.tolerances.shape[0] - 1, 0]
+    rows = np.empty(left, dtype=np.int64)
+    distances = np.empty(left, dtype=np.float32)
+    found = 0
+    for candidate in range(left):
+        distance = abs(scores[candidate])
+        if distance <= best[n - 1] + 2 * error:
+            row = tables.order[places[candidate]]
+            if not _is_excluded(excluded, marks, tables.ids[row]):
+                rows[found] = row
+                distances[found] = distance
+                found += 1
+    return Found(rows[:found], distances[:found], error, looked)
+
+
+@kernel
 def search(  # noqa: D417
-    tables: Tables, normal: Floats64, bias: float, excluded: Ints64, n: int, limit: int, z: float,
-    old: Floats32, old_normal: Floats32, old_at_centre: float,
+    statistics: Statistics, tables: Tables, normal: Floats64, bias: float, excluded: Ints64, n: int,
+    limit: int, z: float, old: Floats32, old_normal: Floats32, old_at_centre: float,
 ) -> Found:  # fmt: skip
     """Read `limit` rows, and find those that may be among the n nearest of them.
 
     Parameters
     ----------
+    statistics : Statistics
     tables : Tables
+        Of all rows that the statistics describe.
     normal : array of shape (d,), float64
     bias : float
         The hyperplane.
@@ -417,38 +481,5 @@ def search(  # noqa: D417
     old_at_centre : float
         The earlier hyperplane, as returned by `turned`.
     """
-    along, at_centre = turned(tables, normal, bias)
-    outlook = _outlook(tables, along, at_centre)
-    clusters = _reading(tables, outlook, limit)
-    tilt = _slope_of_density(tables, outlook)
-    rounding = _rounding(along, at_centre)
-    slope = 0.0
-    if old.shape[0] > 0:
-        slope = _slope_of_change(tables, along, old_normal)
-        rest = along - np.float32(slope) * old_normal
-        outlook = _outlook(tables, rest, at_centre - slope * old_at_centre)
-        rounding += abs(slope) * _rounding(old_normal, old_at_centre)
-    tolerances = _tolerances(tables, outlook, z, tilt, rounding)
-    reaches = np.float32(z) * np.sqrt(outlook.variances) + np.float32(tilt) * outlook.variances
-    reaches += np.float32(rounding)
-    marks = _marks(excluded)
-    best = np.full(n, np.inf, dtype=np.float32)
-    places = np.empty(limit + 1, dtype=np.int32)
-    scores = np.empty(limit + 1, dtype=np.float32)
-    left, looked = _cascade(
-        tables, outlook, tolerances, clusters, limit, old, np.float32(slope), reaches,
-        excluded, marks, best, places, scores,
-    )  # fmt: skip
-    error = tolerances[tolerances.shape[0] - 1, 0]
-    rows = np.empty(left, dtype=np.int64)
-    distances = np.empty(left, dtype=np.float32)
-    found = 0
-    for candidate in range(left):
-        distance = abs(scores[candidate])
-        if distance <= best[n - 1] + 2 * error:
-            row = tables.order[places[candidate]]
-            if not _is_excluded(excluded, marks, tables.ids[row]):
-                rows[found] = row
-                distances[found] = distance
-                found += 1
-    return Found(rows[:found], distances[:found], error, looked)
+    planned = _planned(statistics, normal, bias, limit, z, old.shape[0] > 0, old_normal, old_at_centre)
+    return read(tables, planned, excluded, n, limit, old)

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from closecall.core.numerics.blas import one_thread
 from closecall.core.numerics.blocks import even_blocks
-from closecall.core.quantization.moments import add_moments, scales, tails
-from closecall.core.quantization.quantizer import BLOCK, MAX_CLUSTERS, Quantizer
+from closecall.core.quantization.moments import add_moments, cluster_moments, scales, tails
+from closecall.core.quantization.quantizer import BLOCK, Quantizer, n_clusters_for
 from closecall.core.selection.base import Arrays, Progress
-from closecall.core.selection.margin.tables import Tables
+from closecall.core.selection.margin.tables import Statistics, Tables
 from closecall.core.selection.reader import PoolRows, Rows
 from closecall.core.selection.scratch import scratch_array
 
@@ -111,7 +111,7 @@ class Layout:
         n, kept = len(pool), 0
         if old is None:
             sample = pool.rows(np.arange(0, fit_rows, -(-fit_rows // SAMPLE_ROWS)))
-            quantizer = Quantizer.fitted(sample, n_clusters or _n_clusters(fit_rows), seed)
+            quantizer = Quantizer.fitted(sample, n_clusters or n_clusters_for(fit_rows), seed)
         else:
             quantizer = old.quantizer
             kept = len(old.labels) // BLOCK_ROWS * BLOCK_ROWS
@@ -148,30 +148,26 @@ class Layout:
         by_block = tails(codes, squares.sum(axis=0) / n, quantizer.steps)
         return cls(quantizer, labels, order, codes, by_block, sums, squares, strayed_rows, fit_rows)
 
-    def tables(self, ids: NDArray[np.int64]) -> Tables:
-        """Return the tables for queries.
-
-        `ids`, of shape (N,), are the item ids of the rows. To smooth the moments of each cluster, one average
-        row is added to the cluster.
-        """
+    def statistics(self) -> Statistics:
+        """Return the statistics from which queries are planned."""
         quantizer = self.quantizer
         sizes = np.bincount(self.labels, minlength=len(quantizer.centroids))
         second_moments = (self.squares.sum(axis=0) / len(self.labels)).astype(np.float32)
-        mean = self.sums[:, 0] / (sizes[:, None] + 1)
-        variance = (self.squares[:, 0] + second_moments[0]) / (sizes[:, None] + 1) - mean**2
-        steps = np.zeros(BLOCK)
-        steps[: len(quantizer.steps[:BLOCK])] = quantizer.steps[:BLOCK]
-        mean *= steps
-        mean[:, : quantizer.centroids.shape[1]] += quantizer.centroids
-        n_leading = min(BLOCK, len(quantizer.steps))
+        means, variances = cluster_moments(
+            quantizer, sizes, self.sums[:, 0], self.squares[:, 0], second_moments[0]
+        )
         parts = (
             quantizer.centre, quantizer.directions, quantizer.steps, quantizer.centroids, second_moments,
-            np.ascontiguousarray(mean[:, :n_leading], dtype=np.float32),
-            np.ascontiguousarray((variance * steps**2)[:, :n_leading], dtype=np.float32),
-            np.concatenate([[0], np.cumsum(sizes)]),
-            self.codes, self.tails, scales(), self.order, ids,
+            means, variances, scales(), np.concatenate([[0], np.cumsum(sizes)]),
         )  # fmt: skip
-        return Tables(*(read_only(array) for array in parts))
+        return Statistics(*(read_only(array) for array in parts))
+
+    def tables(self, starts: NDArray[np.int64], ids: NDArray[np.int64]) -> Tables:
+        """Return the tables for queries.
+
+        `starts` are those of the statistics, and `ids`, of shape (N,), the item ids of the rows.
+        """
+        return Tables(*(read_only(array) for array in (starts, self.codes, self.tails, self.order, ids)))
 
     def arrays(self) -> Arrays:
         """Return the arrays that define the layout, by name."""
@@ -210,11 +206,6 @@ def _fit_rows(n_rows: int) -> int:
     while 2 * fit_rows <= n_rows and fit_rows >= FIRST_FIT:
         fit_rows *= 2
     return fit_rows
-
-
-def _n_clusters(n_rows: int) -> int:
-    """Return the power of two nearest to the square root of `n_rows`, at most `MAX_CLUSTERS`."""
-    return int(min(2 ** round(np.log2(n_rows) / 2), MAX_CLUSTERS))
 
 
 def _each_block(

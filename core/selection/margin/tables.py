@@ -17,8 +17,8 @@ Ints32 = NDArray[np.int32]
 Ints64 = NDArray[np.int64]
 
 
-class Tables(NamedTuple):
-    """Read-only tables for queries over N rows of d features in K clusters.
+class Statistics(NamedTuple):
+    """Read-only statistics of N rows of d features in K clusters, from which a query is planned.
 
     `centre`, `directions`, `steps` and `centroids` are those of a `Quantizer`. `n_leading` is d or `BLOCK`,
     whichever is smaller.
@@ -33,18 +33,10 @@ class Tables(NamedTuple):
         Second moments of the bytes, over all rows.
     means, variances : arrays of shape (K, n_leading), float32
         Mean and variance of the first `n_leading` principal coordinates in each cluster.
-    starts : array of shape (K + 1,), int64
-        Cluster c occupies the positions from starts[c] up to, but not including, starts[c + 1].
-    codes : array of shape (n_blocks, N, BLOCK), int8
-        Bytes of the row at each position.
-    tails : array of shape (n_blocks, N), uint8
-        The scale of the row's coordinates after each block, encoded as one byte; see `scales`.
     scales : array of shape (256,), float32
-        The scale that each byte in `tails` stands for; see `core.quantization.moments`.
-    order : array of shape (N,), int32
-        The row at each position.
-    ids : array of shape (N,), int64
-        The item id of each row.
+        The scale that each byte in `Tables.tails` stands for; see `core.quantization.moments`.
+    starts : array of shape (K + 1,), int64
+        Number of rows in all earlier clusters; the last number is N.
     """
 
     centre: Floats32
@@ -54,10 +46,30 @@ class Tables(NamedTuple):
     second_moments: Floats32
     means: Floats32
     variances: Floats32
+    scales: Floats32
+    starts: Ints64
+
+
+class Tables(NamedTuple):
+    """Read-only tables of the bytes of n rows in K clusters: all rows of a pool, or those of a segment.
+
+    Parameters
+    ----------
+    starts : array of shape (K + 1,), int64
+        Cluster c occupies the positions from starts[c] up to, but not including, starts[c + 1].
+    codes : array of shape (n_blocks, n, BLOCK), int8
+        Bytes of the row at each position.
+    tails : array of shape (n_blocks, n), uint8
+        The scale of the row's coordinates after each block, encoded as one byte; see `Statistics.scales`.
+    order : array of shape (n,), int32
+        The row at each position.
+    ids : array of shape (n,), int64
+        The item id of each row.
+    """
+
     starts: Ints64
     codes: Codes
     tails: Bytes
-    scales: Floats32
     order: Ints32
     ids: Ints64
 
@@ -87,6 +99,31 @@ class Outlook(NamedTuple):
     offsets: Floats32
     means: Floats32
     variances: Floats32
+
+
+class Plan(NamedTuple):
+    """What a query reads, and how it decides which rows may be the nearest.
+
+    Parameters
+    ----------
+    outlook : Outlook
+        The affine function to be computed from the bytes.
+    clusters : array of shape (n_clusters,), int64
+        The clusters to read, in this order.
+    tolerances : array of shape (n_blocks, 256), float32
+        Bounds on the error of a partial score. Bound [i, t] is for rows that have been read up to block i,
+        and whose byte in `Tables.tails` for this block is t.
+    slope : float
+        Factor by which earlier scores are multiplied, if there are any.
+    reaches : array of shape (K,), float32
+        Bound on the error of the mean of `outlook` over each cluster.
+    """
+
+    outlook: Outlook
+    clusters: Ints64
+    tolerances: Floats32
+    slope: float
+    reaches: Floats32
 
 
 class Found(NamedTuple):

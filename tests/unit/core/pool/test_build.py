@@ -431,7 +431,7 @@ def test_dtype_of_a_pool_stays(tmp_path: Path) -> None:
     assert build(fake(300), tmp_path / "p").dtype == np.float16
     with pytest.raises(InputError, match="has float16 features, got dtype float32"):
         build(fake(300), tmp_path / "p", dtype="float32")
-    with pytest.raises(InputError, match="dtype must be float32 or float16, got 'int8'"):
+    with pytest.raises(InputError, match="dtype must be float32, float16 or byte, got 'int8'"):
         build(fake(), tmp_path / "q", dtype="int8")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="threads must be at least 1, got 0"):
         build(fake(), tmp_path / "q", threads=0)

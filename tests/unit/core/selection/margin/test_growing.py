@@ -154,7 +154,7 @@ def test_a_saved_index_is_mapped_and_read_only_and_grows_like_the_one_that_was_s
     for name, array in loaded.arrays().items():
         assert isinstance(array, np.memmap) or array.size <= D * D, name
         assert name == "fit-rows" or not array.flags.writeable, name
-    assert not any(table.flags.writeable for table in loaded.tables_)
+    assert not any(table.flags.writeable for table in (*loaded.statistics_, *loaded.tables_))
     assert_same(index, loaded)
     assert_same(loaded.extended(pool), near_exact(pool))
     assert_same(index, MarginIndex.load(tmp_path / "index", pool))

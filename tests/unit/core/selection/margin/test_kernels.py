@@ -36,7 +36,7 @@ def some_planes(index: MarginIndex, n: int = 3) -> list[Hyperplane]:
 
 
 def outlook_of(index: MarginIndex, plane: Hyperplane) -> Outlook:
-    return kernels._outlook(index.tables_, *kernels.turned(index.tables_, plane.normal, plane.bias))
+    return kernels._outlook(index.statistics_, *kernels.turned(index.statistics_, plane.normal, plane.bias))
 
 
 def by_place(index: MarginIndex, values: np.ndarray) -> np.ndarray:
@@ -64,7 +64,7 @@ def deviations(outlook: Outlook) -> np.ndarray:
 
 def tolerances(index: MarginIndex, outlook: Outlook, tilt: float) -> np.ndarray:
     """How far its rest may bring each row after each block, of shape (n_blocks, N), by place."""
-    scales = index.tables_.scales[index.layout_.tails].astype(np.float64)
+    scales = index.statistics_.scales[index.layout_.tails].astype(np.float64)
     variances = outlook.unread[:, None] * scales**2 + outlook.rounded[:, None]
     return index.z_ * np.sqrt(variances) + tilt * variances
 
@@ -73,7 +73,8 @@ def search(index: MarginIndex, plane: Hyperplane, n: int = 1, **given: Any) -> F
     asked = {"excluded": NONE, "limit": index.n_items, "z": index.z_, "memory": _NOTHING, **given}
     memory = asked["memory"]
     return kernels.search(
-        index.tables_, plane.normal, plane.bias, read_only(asked["excluded"]), n, asked["limit"], asked["z"],
+        index.statistics_, index.tables_, plane.normal, plane.bias, read_only(asked["excluded"]), n,
+        asked["limit"], asked["z"],
         memory.scores, memory.normal, memory.at_centre,
     )  # fmt: skip
 
@@ -83,7 +84,7 @@ def test_the_turned_hyperplane_is_the_hyperplane(index):
     q = index.layout_.quantizer
     P = (features(index.pool_) - q.centre) @ q.directions.astype(np.float64)
     for plane in some_planes(index):
-        along, at_centre = kernels.turned(index.tables_, plane.normal, plane.bias)
+        along, at_centre = kernels.turned(index.statistics_, plane.normal, plane.bias)
         assert at_centre == pytest.approx(plane.bias + plane.normal @ q.centre, abs=1e-12)
         assert np.allclose(P @ along + at_centre, plane.scores(features(index.pool_)), rtol=0, atol=1e-5)
 
@@ -98,7 +99,7 @@ def test_bytes_give_scores_as_exactly_as_is_said(index):
         actual = np.sqrt((wrong**2).mean(axis=1))
         assert (actual < 1.15 * stated).all()
         assert (actual > 0.8 * stated).all()
-        along, _ = kernels.turned(index.tables_, plane.normal, plane.bias)
+        along, _ = kernels.turned(index.statistics_, plane.normal, plane.bias)
         assert np.abs(wrong[-1]).max() < np.abs(along * steps).sum() / 2 * 1.01
 
 
@@ -106,7 +107,7 @@ def test_the_weights_of_a_block_use_all_of_int16(index):
     """The largest is 32767, and none is rounded by more than half a unit."""
     plane = some_planes(index)[0]
     outlook = outlook_of(index, plane)
-    along, _ = kernels.turned(index.tables_, plane.normal, plane.bias)
+    along, _ = kernels.turned(index.statistics_, plane.normal, plane.bias)
     steps = np.zeros(index.layout_.quantizer.n_blocks * BLOCK)
     steps[: len(along)] = along * index.layout_.quantizer.steps
     assert (np.abs(outlook.weights).max(axis=1) == 32767).all()
@@ -136,7 +137,7 @@ def test_means_and_variances_of_a_cluster_are_those_of_its_rows_and_an_average_r
     average = (P**2).mean(axis=0)
     labels = clusters_by_place(index)
     for plane in some_planes(index, 1):
-        along, at_centre = kernels.turned(index.tables_, plane.normal, plane.bias)
+        along, at_centre = kernels.turned(index.statistics_, plane.normal, plane.bias)
         outlook = outlook_of(index, plane)
         weights = np.zeros(BLOCK)
         weights[:n_leading] = along[:n_leading]
@@ -168,7 +169,7 @@ def test_the_slope_of_the_density_is_that_of_a_normal_distribution(index):
     """|mean| / variance of all scores."""
     for plane in some_planes(index):
         scores = plane.scores(features(index.pool_))
-        slope = kernels._slope_of_density(index.tables_, outlook_of(index, plane))
+        slope = kernels._slope_of_density(index.statistics_, outlook_of(index, plane))
         assert slope == pytest.approx(abs(scores.mean()) / scores.var(), rel=0.15, abs=0.15 / scores.std())
 
 
@@ -180,12 +181,14 @@ def test_the_slope_of_change_leaves_the_smallest_rest():
     for _ in range(10):
         before, change = rng.standard_normal((2, 64))
         now = 0.7 * before + rng.uniform(0, 2) * change
-        turned = [kernels.turned(index.tables_, normal, 0.0)[0] for normal in (before, -3 * before, now)]
-        assert kernels._slope_of_change(index.tables_, turned[1], turned[0]) == pytest.approx(-3, rel=1e-5)
-        slope = kernels._slope_of_change(index.tables_, turned[2], turned[0])
+        turned = [kernels.turned(index.statistics_, normal, 0.0)[0] for normal in (before, -3 * before, now)]
+        assert kernels._slope_of_change(index.statistics_, turned[1], turned[0]) == pytest.approx(
+            -3, rel=1e-5
+        )
+        slope = kernels._slope_of_change(index.statistics_, turned[2], turned[0])
         rests = [(X @ (now - at * before)).var() for at in (slope - 0.1, slope, slope + 0.1)]
         assert rests[1] < min(rests[0], rests[2])
-    assert kernels._slope_of_change(index.tables_, turned[2], np.zeros(64, dtype=np.float32)) == 0
+    assert kernels._slope_of_change(index.statistics_, turned[2], np.zeros(64, dtype=np.float32)) == 0
 
 
 def densest_first(index: MarginIndex, outlook: Outlook) -> np.ndarray:
@@ -200,11 +203,11 @@ def test_the_densest_clusters_are_read_first(index):
         outlook = outlook_of(index, plane)
         order = densest_first(index, outlook)
         for limit in (1, 50, 300, index.n_items - 1):
-            clusters = kernels._reading(index.tables_, outlook, limit)
+            clusters = kernels._reading(index.statistics_, outlook, limit)
             assert clusters.tolist() == order[: len(clusters)].tolist()
             assert sizes[clusters[:-1]].sum() < limit <= sizes[clusters].sum()
         for limit in (index.n_items, index.n_items + 5):
-            clusters = kernels._reading(index.tables_, outlook, limit)
+            clusters = kernels._reading(index.statistics_, outlook, limit)
             assert clusters[: kernels.FRONT].tolist() == order[: kernels.FRONT].tolist()
             assert sorted(clusters) == list(range(40))
 
@@ -220,12 +223,12 @@ def test_all_rows_within_the_tolerance_are_kept_and_no_others(index, limit):
     for number, plane in enumerate(some_planes(index)):
         outlook = outlook_of(index, plane)
         distances = np.abs(looks(index, outlook))
-        clusters = kernels._reading(index.tables_, outlook, limit)
+        clusters = kernels._reading(index.statistics_, outlook, limit)
         starts = index.tables_.starts
         read = np.concatenate([np.arange(starts[c], starts[c + 1]) for c in clusters])[:limit]
         excluded = np.sort(index.pool_.ids[number :: 2 + number])
         read_free = read[~np.isin(index.pool_.ids[index.layout_.order[read]], excluded)]
-        tilt = kernels._slope_of_density(index.tables_, outlook)
+        tilt = kernels._slope_of_density(index.statistics_, outlook)
         errors = tolerances(index, outlook, tilt)
         own_errors = errors[:, read_free]
         for n in (1, 7):
@@ -262,7 +265,7 @@ def test_beside_a_pool_the_nearest_was_brought_near_by_its_rest():
         outlook = outlook_of(index, plane)
         distances = by_place(index, np.abs(plane.scores(features(index.pool_))))
         nearest = distances.argmin()
-        tilt = kernels._slope_of_density(index.tables_, outlook)
+        tilt = kernels._slope_of_density(index.statistics_, outlook)
         first_look = abs(looks(index, outlook)[0, nearest])
         variance = outlook.unread[0] + outlook.rounded[0]
         errors = index.z_ * np.sqrt(variance) + np.array([0, tilt]) * variance

@@ -1,0 +1,155 @@
+"""A byte pool: built, resumed, grown, opened and damaged like any other, at a third of the size."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import numpy as np
+import pytest
+
+import closecall.core.pool.build
+from closecall.core.errors import InputError
+from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.pool.build import build
+from closecall.core.pool.build_size import estimate
+from closecall.core.pool.manifest import Manifest
+from closecall.core.pool.pool import Pool
+from closecall.core.sources import source_from
+from tests.fakes import FakeSource
+from tests.pools import contents, killed_pools, small_parts, small_pool
+
+HELD_OUT = range(0, 110, 7)
+
+
+def fake(n: int = 230, **given: object) -> FakeSource:
+    return FakeSource(n, 100, **{"held_out": HELD_OUT, "lean": 2.0, **given})  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory) -> Pool:
+    return small_pool(tmp_path_factory.mktemp("byte") / "pool", fake(), dtype="byte")
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory) -> Pool:
+    return small_pool(tmp_path_factory.mktemp("plain") / "pool", fake())
+
+
+def test_it_is_the_plain_pool_but_for_rounding(pool, plain):
+    """Ids, classes and held-out items are the same; features differ by a rounded byte."""
+    assert pool.version > 3
+    assert np.array_equal(pool.ids, plain.ids)
+    assert np.array_equal(pool.truth(pool.ids), plain.truth(plain.ids))
+    assert np.array_equal(pool.held_out.X, plain.held_out.X)
+    every = np.random.default_rng(0).permutation(len(pool))
+    rows = pool.rows(every)
+    assert 0 < np.abs(rows - plain.rows(every)).max() < 0.01
+    assert rows.dtype == np.float32
+    assert pool.dtype == np.int8
+    assert pool.codebook is not None
+    assert plain.codebook is None
+
+
+def test_every_way_of_reading_agrees(pool):
+    """Rows, blocks from any row on, copied rows by address, scores of one hyperplane and of several."""
+    every = pool.rows(np.arange(len(pool)))
+    for start in (0, 33, len(pool) - 1):
+        firsts, blocks = zip(*pool.blocks(start), strict=True)
+        assert firsts[0] == start
+        assert np.abs(np.concatenate(blocks) - every[start:]).max() < 1e-6
+    planes = [Hyperplane(np.random.default_rng(seed).standard_normal(100), 0.1) for seed in range(3)]
+    for number, plane in enumerate(planes):
+        assert np.abs(pool.scores(plane) - plane.scores(every)).max() < 1e-5
+        together = np.concatenate([scores[number] for _, scores in pool.score_blocks(planes)])
+        assert np.abs(together - plane.scores(every)).max() < 1e-5
+    assert list(pool.score_blocks([])) == []
+    placed = pool.placed_rows_of(pool.ids[[5, 60, 2]])
+    assert np.array_equal(placed.owners[0], every[[5, 60, 2]])
+
+
+def test_a_snapshot_of_the_first_rows(pool):
+    """It may end within a segment, whose rows lie in the order of their clusters."""
+    for n in (1, 37, 120, len(pool) - 1):
+        first = pool.prefix(n)
+        assert np.array_equal(first.rows(np.arange(n)), pool.rows(np.arange(n)))
+        plane = Hyperplane(np.ones(100), 0.0)
+        assert np.array_equal(first.scores(plane), pool.scores(plane)[:n])
+
+
+def test_killed_builders_end_in_the_same_bytes(tmp_path):
+    """Also those that are killed while the codebook is fitted."""
+    word = "digits:900"
+    whole = small_pool(tmp_path / "whole", source_from(word), dtype="byte").path
+    for killed in killed_pools(word, tmp_path, 4, longest=1.0, dtype="byte"):
+        assert contents(killed) == contents(whole)
+
+
+def test_growth_keeps_the_codebook(tmp_path, monkeypatch):
+    """Further items are encoded like the first; the first keep their bytes."""
+    small_parts(monkeypatch)
+    small = build(fake(120), tmp_path / "p", dtype="byte")
+    before, rows = contents(tmp_path / "p"), small.rows(np.arange(len(small)))
+    grown = build(fake(230), tmp_path / "p")
+    assert len(grown) > len(small)
+    assert grown.dtype == np.int8
+    assert np.array_equal(grown.rows(np.arange(len(small))), rows)
+    after = contents(tmp_path / "p")
+    assert all(after[name] == digest for name, digest in before.items() if name != "pool.json")
+    assert len(small.refreshed()) == len(grown)
+    with pytest.raises(InputError, match="has byte features, got dtype float32"):
+        build(fake(230), tmp_path / "p", dtype="float32")
+
+
+def test_the_estimate_is_what_the_pool_takes(tmp_path):
+    """460 bytes for 384 features and an id, instead of 1,546."""
+    source = FakeSource(3000, 384)
+    expected = estimate(source, dtype="byte")
+    assert expected.bytes == 3000 * (460 + 10)
+    build(source, tmp_path / "p", dtype="byte")
+    sizes = [file.stat().st_size for file in (tmp_path / "p" / "segments").rglob("*") if file.is_file()]
+    assert abs(sum(sizes) - expected.bytes) < 8 * 4096
+
+
+def test_an_older_version_refuses_it(pool, plain):
+    """It would take the bytes for features. Pools that it can read keep their format."""
+    formats = [json.loads((one.path / "pool.json").read_text())["format"] for one in (pool, plain)]
+    assert formats == [3, 1]
+
+
+def test_damage_is_found(tmp_path):
+    """In the codebook when the pool is opened, in the bytes by `pool check --deep`."""
+    path = tmp_path / "p"
+    build(fake(), path, dtype="byte")
+    for part, name in (("codebook", "steps.npy"), ("segments/00000", "rows.bytes")):
+        file = path / part / name
+        whole = file.read_bytes()
+        file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        with pytest.raises(InputError, match=f"{name} is damaged"):
+            Pool.open(path).check(deep=True)
+        file.write_bytes(whole[:-1])
+        with pytest.raises(InputError, match=f"{name} is damaged"):
+            Pool.open(path)
+        file.unlink()
+        with pytest.raises(InputError, match=f"{name} (is missing|cannot be read)"):
+            Pool.open(path)
+        file.write_bytes(whole)
+    Pool.open(path).check(deep=True)
+    assert Manifest.read(path).folders[0].folder == "codebook"
+
+
+def test_nothing_can_be_read(tmp_path):
+    """There is nothing to fit a codebook to; one sentence says so."""
+    with pytest.raises(InputError, match=r"none of the 20 items of .* in the sample can be read"):
+        build(FakeSource(20, None, unreadable=range(20)), tmp_path / "p", dtype="byte")
+
+
+def test_interrupted_while_it_is_fitted(tmp_path, monkeypatch):
+    """The next build begins with the codebook."""
+    stop = threading.Event()
+    content = closecall.core.pool.build._content
+    monkeypatch.setattr(closecall.core.pool.build, "_content", lambda *given: stop.set() or content(*given))
+    stopped = build(fake(), tmp_path / "p", dtype="byte", stop=stop)
+    assert (len(stopped), stopped.codebook) == (0, None)
+    monkeypatch.undo()
+    assert build(fake(), tmp_path / "p").complete
