@@ -247,31 +247,54 @@ class _Task:
             yield _Chunk(self.ids[first : first + size], is_held_out=self.stop == 0)
 
 
-def _tasks(source: Source, manifest: Manifest) -> list[_Task]:
-    """Return the remaining tasks in order. They depend only on the source and on the published parts."""
+def _tasks(source: Source, manifest: Manifest) -> Iterator[_Task]:
+    """Yield the remaining tasks in order. They depend only on the source and on the published parts."""
     held_out = source.held_out()
     awaited = manifest.held_out is None and len(held_out) > 0
-    ids = np.arange(manifest.next_item, len(source), dtype=np.int64)
-    ids = ids[~np.isin(ids, held_out)]
-    most_rows = SLOW_SEGMENT_ROWS if source.is_slow else SEGMENT_ROWS
-    growth = SLOW_SEGMENT_GROWTH if source.is_slow else SEGMENT_GROWTH
-    most = max(1, min(most_rows, int(SEGMENT_BYTES / bytes_an_item(source, manifest.dtype))))
     at_once = SLOW_CHUNK_ITEMS if source.is_slow else CHUNK_ITEMS
-    if manifest.layout == BYTE:
-        most = BYTE_SEGMENT_ROWS if not source.is_slow else SLOW_SEGMENT_ROWS
+    growth = SLOW_SEGMENT_GROWTH if source.is_slow else SEGMENT_GROWTH
+    most = _most_rows(source, manifest)
     through = sum(part.rows + part.unreadable for part in manifest.segments)
-    tasks: list[_Task] = []
-    start, last = 0, False
+    start, last = manifest.next_item, False
     while not last:
-        size = min(most, max(FIRST_SEGMENT_ROWS, int(growth * (through + start))))
-        end = min(start + size, len(ids))
-        last = end == len(ids)
-        if awaited and (last or through + start >= len(held_out)):
-            tasks.append(_Task(held_out, 0, at_once))
+        size = min(most, max(FIRST_SEGMENT_ROWS, int(growth * through)))
+        ids, stop = _not_held_out(start, size, len(source), held_out)
+        last = stop == len(source)
+        if awaited and (last or through >= len(held_out)):
+            yield _Task(held_out, 0, at_once)
             awaited = False
-        tasks.append(_Task(ids[start:end], len(source) if last else int(ids[end]), at_once, last))
-        start = end
-    return tasks
+        yield _Task(ids, stop, at_once, last)
+        start = stop
+        through += len(ids)
+
+
+def _most_rows(source: Source, manifest: Manifest) -> int:
+    """Return the maximum number of rows of a segment."""
+    if source.is_slow:
+        most = SLOW_SEGMENT_ROWS
+    else:
+        most = BYTE_SEGMENT_ROWS if manifest.layout == BYTE else SEGMENT_ROWS
+    if manifest.layout == BYTE:
+        return most
+    return max(1, min(most, int(SEGMENT_BYTES / bytes_an_item(source, manifest.dtype))))
+
+
+def _not_held_out(
+    start: int, n: int, n_items: int, held_out: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], int]:
+    """Return the first n ids from `start` on that are not held out, and the next such id.
+
+    If there is no next one, the second value is `n_items`.
+    """
+    found = [np.empty(0, dtype=np.int64)]
+    while n > 0 and start < n_items:
+        ids = np.arange(start, min(start + n, n_items), dtype=np.int64)
+        start += len(ids)
+        found.append(ids[~np.isin(ids, held_out)])
+        n -= len(found[-1])
+    while start < n_items and held_out[np.searchsorted(held_out, start) :][:1].tolist() == [start]:
+        start += 1
+    return np.concatenate(found), start
 
 
 def _fill(
@@ -283,7 +306,7 @@ def _fill(
     stop: threading.Event,
 ) -> None:
     """Compute and publish the remaining tasks."""
-    tasks = _tasks(source, publisher.manifest)
+    begun = publisher.manifest
     reporter = Reporter(pool, publisher.manifest, progress)
     message = ""
     executor = ThreadPoolExecutor(threads, thread_name_prefix="features")
@@ -295,10 +318,10 @@ def _fill(
         codebook = _codebook(source, pool, publisher, executor, announce, stop)
         if stop.is_set():
             return
-        chunks = _announced((chunk for task in tasks for chunk in task.chunks()), announce)
+        chunks = _announced((chunk for task in _tasks(source, begun) for chunk in task.chunks()), announce)
         compute = partial(_content, source, publisher.manifest, codebook)
         results = _in_order(executor, compute, chunks, ahead=2 * threads + 2)
-        for task in tasks:
+        for task in _tasks(source, begun):
             gathered = _Gathered(task, publisher.manifest, codebook)
             for chunk in task.chunks():
                 if stop.is_set():
@@ -332,8 +355,8 @@ def _codebook(
     manifest = publisher.manifest
     if manifest.layout != BYTE or manifest.codebook:
         return load_codebook(pool, manifest.codebook) if manifest.codebook else None
-    ids = np.setdiff1d(np.arange(len(source), dtype=np.int64), source.held_out())
-    some = ids[np.unique(np.linspace(0, len(ids) - 1, min(len(ids), CODEBOOK_ROWS)).astype(np.int64))]
+    spaced = np.linspace(0, len(source) - 1, min(len(source), CODEBOOK_ROWS)).astype(np.int64)
+    some = np.setdiff1d(spaced, source.held_out())
     chunks = _announced(_Task(some, len(source), CHUNK_ITEMS).chunks(), announce)
     plain = replace(manifest, layout=DENSE, dtype="float32")
     sample = []
@@ -344,7 +367,7 @@ def _codebook(
     X = np.concatenate(sample)
     if not len(X):
         raise InputError(f"none of the {len(some):,} items of {source.title} in the sample can be read")
-    publisher.publish_codebook(Codebook.fitted(X, n_clusters_for(len(ids))))
+    publisher.publish_codebook(Codebook.fitted(X, n_clusters_for(len(source))))
     return load_codebook(pool, cast(Part, publisher.manifest.codebook))
 
 

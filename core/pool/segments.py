@@ -17,7 +17,7 @@ from closecall.core.pool.feature_files import LAYOUTS, array
 from closecall.core.pool.manifest import CURE, IDS, PROBLEMS, TRUTH, Manifest, Part
 from closecall.core.quantization.byte_rows import ByteRows
 from closecall.core.quantization.codebook import Codebook
-from closecall.core.sources import Problem
+from closecall.core.sources.base import Problem
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,7 @@ from closecall.core.sources.text_folder import TextFolder
 from closecall.core.sources.text_table import TextTable
 from closecall.core.sources.texts import Texts
 from closecall.core.sources.tiny import TinyImages
+from closecall.core.sources.variants import Variants
 from closecall.core.sources.vectors import Vectors
 from closecall.core.sources.words import source_from
 
@@ -43,6 +44,7 @@ __all__ = [
     "TextTable",
     "Texts",
     "TinyImages",
+    "Variants",
     "Vectors",
     "Videos",
     "open_source",
@@ -53,4 +55,6 @@ _IMAGES = (Arrays, Cifar10, Described, Digits, Embedded, Enlarged, Folder, TinyI
 _PACKED = (ImageTable, ImageTars, Videos)
 _REMOTE = (AddressList, RemoteFolder)
 _TEXTS = (Newsgroups, TextFolder, TextTable)
-KINDS.update({source.kind: source for source in (*_IMAGES, *_PACKED, *_REMOTE, *_TEXTS, PointSets, Vectors)})
+KINDS.update(
+    {source.kind: source for source in (*_IMAGES, *_PACKED, *_REMOTE, *_TEXTS, PointSets, Variants, Vectors)}
+)

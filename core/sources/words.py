@@ -28,6 +28,7 @@ vectors:FILE      vectors without images, in the same formats; vectors:FILE,CLAS
 points:FILE       sets of points, such as local features: a .npz file with the arrays points and sizes;
                   points:FILE,CLASSES adds a .npy or .txt file with one class per set
 enlarged:N:SOURCE any other source of images, with N items for each image: itself and N − 1 variants
+variants:N:POOL   the items of a pool, and variants of its features, N items in all, to test large pools
 edges:SOURCE      any other source of images, with edge histograms as features instead of GIST
 sets:SOURCE       any other source of images, with sets of local features, in sparse rows, instead of GIST
 onnx:MODEL:SOURCE any other source of images, with features computed by a model in ONNX: MODEL is a file or a
@@ -60,6 +61,7 @@ from closecall.core.sources.remote.address import STORES, WEB
 from closecall.core.sources.text_folder import TextFolder
 from closecall.core.sources.text_table import TextTable
 from closecall.core.sources.tiny import TinyImages
+from closecall.core.sources.variants import Variants
 from closecall.core.sources.vectors import Vectors
 
 FORMS = (
@@ -157,6 +159,9 @@ def source_from(word: str, *, seed: int = 0, use_classes: bool = True, provider:
         return Enlarged(
             source_from(inner, seed=seed, use_classes=use_classes), _count(times, word), seed=seed
         )
+    if kind == "variants":
+        number, _, inner = rest.partition(":")
+        return Variants(_path(inner, word), _count(number, word), seed=seed)
     if kind == "edges":
         return Described(source_from(rest, seed=seed, use_classes=use_classes), "edges")
     if kind == "sets":
