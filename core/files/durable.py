@@ -124,6 +124,11 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def bytes_stamp(data: Any) -> Stamp:
+    """Return the stamp of `data`, an object with the buffer protocol."""
+    return Stamp(len(data), hashlib.blake2b(data, digest_size=16).hexdigest())
+
+
 def stamp_of(path: Path) -> Stamp:
     """Return the stamp of a file's current content."""
     digest, length = hashlib.blake2b(digest_size=16), 0

@@ -26,12 +26,14 @@ from numpy.typing import ArrayLike, NDArray
 from closecall.core.errors import InputError
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.numerics.rows import PlacedRows, Rows, cut, no_rows
+from closecall.core.pool.columns import COLUMNS, IDS_COLUMN, TRUTH_COLUMN, column
 from closecall.core.pool.feature_files import LAYOUTS, load_codebook
 from closecall.core.pool.held_out import HeldOut
 from closecall.core.pool.item_ids import Ids, ItemIds, whole_numbers
 from closecall.core.pool.manifest import BYTE, IDS, MANIFEST, SPARSE, Manifest
+from closecall.core.pool.problems import load_problems
 from closecall.core.pool.segment_rows import SegmentRows, decoded
-from closecall.core.pool.segments import Segment, check_part, load_part, load_problems
+from closecall.core.pool.segments import Segment, check_part, load_part
 from closecall.core.quantization.byte_rows import ByteRows
 from closecall.core.quantization.codebook import Codebook
 from closecall.core.sources import Problem, Source, open_source
@@ -110,7 +112,7 @@ class Pool:
         self.codebook = codebook
         self._identity = identity
         self._source = self._saved_source(other)
-        self.ids = np.concatenate([np.empty(0, np.int64), *(segment.ids for segment in segments)])
+        self.ids = self._column(IDS_COLUMN, [segment.ids for segment in segments])
         self.ids.flags.writeable = False
         self._segments = tuple(_with_ids_of(self.ids, segment) for segment in segments)
         self._rows = SegmentRows(self._segments, self.n_features, self.dtype, is_sparse=self.is_sparse)
@@ -361,8 +363,13 @@ class Pool:
         InputError
             If a file is missing or damaged; the message names it.
         """
-        for part in self._manifest.folders:
-            check_part(self.path, part, deep=deep)
+        for part in (self._manifest.codebook, self._manifest.held_out):
+            if part is not None:
+                check_part(self.path, part, deep=deep)
+        first_row = 0
+        for part in self._manifest.segments:
+            check_part(self.path, part, first_row, deep=deep)
+            first_row += part.rows
 
     @property
     def feature_bytes(self) -> int:
@@ -377,7 +384,8 @@ class Pool:
         for part, segment in zip(self._manifest.segments, self._segments, strict=True):
             if not len(segment):  # snapshots with the same rows may differ in empty segments
                 continue
-            stamps = [part.files[name].checksum for name in (*self._layout.files, IDS)]
+            ids = IDS_COLUMN if self._manifest.layout == BYTE else IDS
+            stamps = [part.files[name].checksum for name in (*self._layout.files, ids)]
             digest.update(f"{stamps} {len(segment)}\n".encode())
         return digest.hexdigest()
 
@@ -391,7 +399,13 @@ class Pool:
 
     @cached_property
     def _truth(self) -> NDArray[np.int16]:
-        return np.concatenate([np.empty(0, np.int16), *(segment.truth for segment in self._segments)])
+        return self._column(TRUTH_COLUMN, [segment.truth for segment in self._segments])
+
+    def _column(self, name: str, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """Return the values of all rows. For a byte pool, they are mapped from one file; see `columns`."""
+        if self._manifest.layout == BYTE:
+            return column(self.path, name, sum(map(len, parts)))
+        return np.concatenate([np.empty(0, COLUMNS[name]), *parts])
 
     def _saved_source(self, other: Pool | None) -> _SavedSource:
         """Return the source that the manifest describes. If `other` has the same source, share its object."""

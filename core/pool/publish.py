@@ -29,14 +29,15 @@ from closecall.core.files.durable import (
     write_bytes,
 )
 from closecall.core.pool.build_progress import LOCK, PROGRESS
+from closecall.core.pool.columns import COLUMNS, IDS_COLUMN, TRUTH_COLUMN, append_column
 from closecall.core.pool.feature_files import LAYOUTS, Layout, write_codebook
-from closecall.core.pool.manifest import IDS, MANIFEST, PROBLEMS, TRUTH, Manifest, Part
+from closecall.core.pool.manifest import BYTE, IDS, MANIFEST, PROBLEMS, TRUTH, Manifest, Part
 from closecall.core.quantization.codebook import Codebook, Encoded
 from closecall.core.sources import Problem, Source
 
 SEGMENTS, HELD_OUT, SOURCE, CODEBOOK = "segments", "held_out", "source", "codebook"
 _FOLDERS = {SEGMENTS, HELD_OUT, SOURCE, CODEBOOK}
-_OURS = {MANIFEST, MANIFEST + TEMPORARY, LOCK, PROGRESS, PROGRESS + TEMPORARY, *_FOLDERS}
+_OURS = {MANIFEST, MANIFEST + TEMPORARY, LOCK, PROGRESS, PROGRESS + TEMPORARY, *_FOLDERS, *COLUMNS}
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,9 +124,21 @@ class Publisher:
         self._write(replace(self.manifest, segments=(*segments, part), complete=last))
 
     def _publish_content(self, folder: str, content: Content, stop: int, layout: str) -> Part:
-        files = LAYOUTS[layout]
-        part = self._publish(folder, lambda temporary: _write_content(temporary, content, files))
+        def write(temporary: Path) -> dict[str, Stamp]:
+            files = _write_content(temporary, content, LAYOUTS[layout])
+            return files | (
+                self._append_columns(content) if layout == BYTE else _write_ids(temporary, content)
+            )
+
+        part = self._publish(folder, write)
         return replace(part, rows=len(content.ids), unreadable=len(content.problems), stop=stop)
+
+    def _append_columns(self, content: Content) -> dict[str, Stamp]:
+        first = self.manifest.rows
+        return {
+            IDS_COLUMN: append_column(self._pool, IDS_COLUMN, first, content.ids),
+            TRUTH_COLUMN: append_column(self._pool, TRUTH_COLUMN, first, content.truth),
+        }
 
     def _publish(self, folder: str, write: Callable[[Path], dict[str, Stamp]]) -> Part:
         path = self._pool / folder
@@ -191,7 +204,12 @@ def _write_content(folder: Path, content: Content, layout: Layout) -> dict[str, 
     lines = "".join(json.dumps(asdict(problem)) + "\n" for problem in content.problems)
     return {
         **layout.write(folder, content.X),
+        PROBLEMS: write_bytes(folder / PROBLEMS, lines.encode()),
+    }
+
+
+def _write_ids(folder: Path, content: Content) -> dict[str, Stamp]:
+    return {
         IDS: write_array(folder / IDS, content.ids),
         TRUTH: write_array(folder / TRUTH, content.truth),
-        PROBLEMS: write_bytes(folder / PROBLEMS, lines.encode()),
     }

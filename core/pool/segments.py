@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,11 @@ from scipy.sparse import csr_array
 
 from closecall.core.errors import InputError
 from closecall.core.files.durable import stamp_of
+from closecall.core.pool.columns import COLUMNS, check_column, column
 from closecall.core.pool.feature_files import LAYOUTS, array
-from closecall.core.pool.manifest import CURE, IDS, PROBLEMS, TRUTH, Manifest, Part
+from closecall.core.pool.manifest import BYTE, CURE, IDS, TRUTH, Manifest, Part
 from closecall.core.quantization.byte_rows import ByteRows
 from closecall.core.quantization.codebook import Codebook
-from closecall.core.sources.base import Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,16 +55,19 @@ def load_part(
         If a file is missing or damaged.
     """
     check_part(pool, part)
-    return Segment(
-        first_row,
-        LAYOUTS[manifest.layout].load(pool, part, manifest, codebook),
-        array(pool, part, IDS, (part.rows,), np.dtype(np.int64)),
-        array(pool, part, TRUTH, (part.rows,), np.dtype(np.int16)),
-    )
+    X = LAYOUTS[manifest.layout].load(pool, part, manifest, codebook)
+    if manifest.layout == BYTE:
+        ids, truth = (column(pool, name, first_row + part.rows)[first_row:] for name in COLUMNS)
+    else:
+        ids = array(pool, part, IDS, (part.rows,), np.dtype(np.int64))
+        truth = array(pool, part, TRUTH, (part.rows,), np.dtype(np.int16))
+    return Segment(first_row, X, ids, truth)
 
 
-def check_part(pool: Path, part: Part, *, deep: bool = False) -> None:
+def check_part(pool: Path, part: Part, first_row: int = 0, *, deep: bool = False) -> None:
     """Compare the lengths of the part's files with the manifest. If `deep`, also compare the checksums.
+
+    `first_row` is the first row of the part, if it is a segment.
 
     Raises
     ------
@@ -73,6 +75,10 @@ def check_part(pool: Path, part: Part, *, deep: bool = False) -> None:
         If a file is missing or damaged; the message names it.
     """
     for name, stamp in part.files.items():
+        if name in COLUMNS:
+            if deep:
+                check_column(pool, name, first_row, stamp)
+            continue
         path = pool / part.folder / name
         try:
             length = path.stat().st_size
@@ -84,18 +90,3 @@ def check_part(pool: Path, part: Part, *, deep: bool = False) -> None:
             raise InputError(f"{path} is missing: {CURE}") from None
         except OSError as error:
             raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
-
-
-def load_problems(pool: Path, part: Part) -> list[Problem]:
-    """Return the items of the part that could not be read, with the reasons.
-
-    Raises
-    ------
-    InputError
-        If the file that lists these items is damaged.
-    """
-    path = pool / part.folder / PROBLEMS
-    try:
-        return [Problem(**json.loads(line)) for line in path.read_text("utf-8").splitlines()]
-    except (OSError, ValueError, TypeError) as error:
-        raise InputError(f"{path} is damaged ({error}): {CURE}") from error

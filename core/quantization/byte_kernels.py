@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from closecall.core.numerics.jit import kernel, prefetch, strict_kernel
+from closecall.core.numerics.jit import fast_kernel, kernel, prefetch, strict_kernel
 
 Codes = NDArray[np.int8]
 Floats32 = NDArray[np.float32]
@@ -136,3 +136,30 @@ def coordinates_in_order(
             out[i, j] += steps[j] * np.float32(_SECOND) * np.float32(fine[place, j])
         for j in range(centroids.shape[1]):
             out[i, j] += centroids[cluster, j]
+
+
+@fast_kernel
+def scan(  # noqa: D417
+    codes: Codes, fine: Codes, starts: Ints64, order: Ints32,
+    offsets: Floats32, weights: Floats32, fine_weights: Floats32, out: Floats32,
+) -> None:  # fmt: skip
+    """Write the score of each row to `out`, of shape (n,).
+
+    Parameters
+    ----------
+    offsets : array of shape (n_clusters,), float32
+        wᵀμ + b + Σ_j u_j c_j for each cluster.
+    weights : array of shape (n_blocks, BLOCK), float32
+        u_j Δ_j, padded with zeros.
+    fine_weights : array of shape (n_fine,), float32
+        u_j Δ_j / 256.
+    """
+    for cluster in range(offsets.shape[0]):
+        for place in range(starts[cluster], starts[cluster + 1]):
+            total = offsets[cluster]
+            for j in range(fine.shape[1]):
+                total += fine_weights[j] * np.float32(fine[place, j])
+            for block in range(codes.shape[0]):
+                for j in range(codes.shape[2]):
+                    total += weights[block, j] * np.float32(codes[block, place, j])
+            out[order[place]] = total

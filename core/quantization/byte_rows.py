@@ -15,6 +15,7 @@ from closecall.core.quantization.byte_kernels import (
     coordinates_in_order,
     places_of,
     products,
+    scan,
     turned_back,
 )
 from closecall.core.quantization.codebook import FINE, Codebook, Encoded
@@ -132,9 +133,25 @@ class ByteRows:
     def scores(self, hyperplanes: Sequence[Hyperplane]) -> Floats32:
         """Return wᵀx + b of all rows shown under k hyperplanes, of shape (k, n_rows), in float32."""
         out = np.empty((len(hyperplanes), len(self.order)), dtype=np.float32)
+        if len(hyperplanes) == 1:
+            self._scan(hyperplanes[0], out[0])
+            return out[:, self.first : self.end]
         for rows, scores in self._scores_in_order(hyperplanes):
             out[:, rows] = scores
         return out[:, self.first : self.end]
+
+    def _scan(self, hyperplane: Hyperplane, out: Floats32) -> None:
+        """Write wᵀx + b of all rows of the segment to `out`, without decoding them."""
+        normal, at_centre = self.codebook.turned(hyperplane)
+        quantizer = self.codebook.quantizer
+        n_leading = quantizer.centroids.shape[1]
+        offsets = at_centre + quantizer.centroids.astype(np.float64) @ normal[:n_leading]
+        weights = np.zeros(self.codes.shape[0] * BLOCK, dtype=np.float64)
+        weights[: len(normal)] = normal * quantizer.steps
+        fine_weights = weights[: self.fine.shape[1]] / 256
+        parts = (offsets, weights.reshape(-1, BLOCK), fine_weights)
+        of_clusters, of_codes, of_fine = (np.ascontiguousarray(part, dtype=np.float32) for part in parts)
+        scan(self.codes, self.fine, self.starts, self.order, of_clusters, of_codes, of_fine, out)
 
     def _scores_in_order(
         self, hyperplanes: Sequence[Hyperplane]

@@ -13,6 +13,7 @@ from closecall.core.errors import InputError
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.pool.build import build
 from closecall.core.pool.build_size import estimate
+from closecall.core.pool.columns import COLUMNS
 from closecall.core.pool.manifest import Manifest
 from closecall.core.pool.pool import Pool
 from closecall.core.sources import source_from
@@ -95,7 +96,8 @@ def test_growth_keeps_the_codebook(tmp_path, monkeypatch):
     assert grown.dtype == np.int8
     assert np.array_equal(grown.rows(np.arange(len(small))), rows)
     after = contents(tmp_path / "p")
-    assert all(after[name] == digest for name, digest in before.items() if name != "pool.json")
+    growing = {"pool.json", *COLUMNS}
+    assert all(after[name] == digest for name, digest in before.items() if name not in growing)
     assert len(small.refreshed()) == len(grown)
     with pytest.raises(InputError, match="has byte features, got dtype float32"):
         build(fake(230), tmp_path / "p", dtype="float32")
@@ -107,8 +109,16 @@ def test_the_estimate_is_what_the_pool_takes(tmp_path):
     expected = estimate(source, dtype="byte")
     assert expected.bytes == 3000 * (460 + 10)
     build(source, tmp_path / "p", dtype="byte")
-    sizes = [file.stat().st_size for file in (tmp_path / "p" / "segments").rglob("*") if file.is_file()]
-    assert abs(sum(sizes) - expected.bytes) < 8 * 4096
+    files = [*(tmp_path / "p" / "segments").rglob("*"), *((tmp_path / "p" / name) for name in COLUMNS)]
+    assert sum(file.stat().st_size for file in files if file.is_file()) == expected.bytes
+
+
+def test_ids_and_classes_take_no_memory(pool):
+    """They are mapped from the disk, also in a snapshot of the first rows."""
+    for one in (pool, pool.prefix(50)):
+        for values in (one.ids, one._truth):
+            assert isinstance(values.base, np.memmap)
+            assert not values.flags.writeable
 
 
 def test_an_older_version_refuses_it(pool, plain):
@@ -134,6 +144,16 @@ def test_damage_is_found(tmp_path):
         with pytest.raises(InputError, match=f"{name} (is missing|cannot be read)"):
             Pool.open(path)
         file.write_bytes(whole)
+    for name in COLUMNS:
+        whole = (path / name).read_bytes()
+        for damaged in (whole[:8] + bytes([whole[8] ^ 1]) + whole[9:], whole[:-1]):
+            (path / name).write_bytes(damaged)
+            with pytest.raises(InputError, match=f"{name} is damaged"):
+                Pool.open(path).check(deep=True)
+        (path / name).unlink()
+        with pytest.raises(InputError, match=f"{name} is missing"):
+            Pool.open(path)
+        (path / name).write_bytes(whole + b"left by a builder that was killed")
     Pool.open(path).check(deep=True)
     assert Manifest.read(path).folders[0].folder == "codebook"
 
