@@ -43,7 +43,7 @@ ITEMS = 400
 FUNCTIONS = 16
 """Number of hash functions per family; the compiled kernels work for any number."""
 
-COMPILATIONS = 360
+COMPILATIONS = 378
 """Number of functions that Numba compiles in a complete warm-up, including functions of Numba itself.
 
 The share that ``--report`` prints is the share of this number.
@@ -76,11 +76,23 @@ def warm_up(complete: Callable[[Step], None] = lambda _: None) -> None:
             _play(pool, labels, strategy, Path(folder) / strategy.name)
         halves = build(source_from(f"digits:{ITEMS}"), Path(folder) / "halves", dtype="float16")
         make_strategy("exhaustive").fit(halves).select(learn(labels).hyperplane)
+        _of_bytes(Path(folder))
         _of_texts(Path(folder))
         _similar(pool, labels, Path(folder) / "similar")
     marker().parent.mkdir(exist_ok=True)  # Python creates this folder only if it may write byte code there
     marker().touch()
     complete("everything")
+
+
+def _of_bytes(folder: Path) -> None:
+    """Select items of a byte pool, by its own bytes and by scans of one and of several hyperplanes."""
+    pool = build(source_from(f"digits:{ITEMS}"), folder / "bytes", dtype="byte")
+    labels = Labels.of(pool, pool.ids[:100], is_positive(pool.truth(pool.ids[:100]), 7))
+    for name in ("exhaustive", "margin-index"):
+        _play(pool, labels, make_strategy(name), folder / f"bytes-{name}")
+    hyperplane = learn(labels).hyperplane
+    assert hyperplane is not None
+    list(pool.score_blocks([hyperplane] * 2))
 
 
 def _of_texts(folder: Path) -> None:

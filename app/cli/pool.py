@@ -24,8 +24,8 @@ provider_option = click.option(
 dtype_option = click.option(
     "--dtype",
     type=click.Choice(["float32", "float16", "byte"]),
-    help="How features are stored; float16 takes half the disk space.  [default: float32; for a pool that is "
-    "continued, its own]",
+    help="How features are stored: float16 takes half the disk space, byte less than a third.  [default: "
+    "float32; for a pool that is continued, its own]",
 )
 
 
@@ -82,6 +82,7 @@ def build_pool(
       vectors:FILE,QUERIES    vectors, and queries to hold out (.fvecs, .bvecs), such as SIFT1M
       points:FILE[,CLASSES]   sets of points (.npz), such as local features, and one class per set
       enlarged:N:SOURCE       images of SOURCE (not arrays:) and altered copies, N items per image
+      variants:N:POOL         the items of POOL and variants of their features, N items in all, for tests
       edges:SOURCE            images of SOURCE (not arrays:), by edge histograms instead of GIST
       sets:SOURCE             images of SOURCE (not arrays:), each as a set of local features
       onnx:MODEL:SOURCE       images of SOURCE (not arrays:), by your own model (an .onnx file, or a folder)

@@ -83,6 +83,20 @@ def test_nothing_is_left_to_compile(name, before, images):
     assert compiled() == before
 
 
+@pytest.mark.parametrize("name", ["exhaustive", "margin-index", "mixture", "auto", "likely-positive"])
+def test_nothing_is_left_to_compile_for_bytes(name, before, tmp_path):
+    """As for images, from a pool with several segments, of which a snapshot may end within one."""
+    pool = build(source_from(f"digits:{N_IMAGES}"), tmp_path / "pool", dtype="byte")
+    labels = Labels.of(pool, pool.ids[:200], is_positive(pool.truth(pool.ids[:200]), 3))
+    for end in (N_IMAGES - 200, N_IMAGES - 350):
+        strategy = make_strategy(name).fit(pool.prefix(end))
+        for index in (strategy, strategy.extended(pool)):
+            hyperplane = play_round(pool, labels, index).trained.hyperplane
+            index.select(hyperplane, 12, exclude=range(50))
+            list(pool.score_blocks([hyperplane] * 3))
+    assert compiled() == before
+
+
 @pytest.mark.parametrize("name", sorted(set(STRATEGIES) - {"eh-hash"}))  # it takes 1,000 features
 def test_nothing_is_left_to_compile_for_texts(name, before, texts):
     """As for images."""
