@@ -18,7 +18,7 @@ from closecall.core.quantization.byte_kernels import (
     scan,
     turned_back,
 )
-from closecall.core.quantization.codebook import FINE, Codebook, Encoded
+from closecall.core.quantization.codebook import FINE, Codebook, Encoded, Turned
 from closecall.core.quantization.quantizer import BLOCK, Floats32, Labels
 
 _ROWS_AT_ONCE = 512
@@ -119,9 +119,12 @@ class ByteRows:
         points = self._coordinates(rows).astype(np.float32)
         return points @ quantizer.directions.T + quantizer.centre
 
-    def rough_scores(self, rows: NDArray[np.int64], hyperplane: Hyperplane) -> NDArray[np.float64]:
-        """Return wᵀx + b of rows, of shape (len(rows),), before x is rounded to float32."""
-        normal, at_centre = self.codebook.turned(hyperplane)
+    def rough_scores(self, rows: NDArray[np.int64], turned: Turned) -> NDArray[np.float64]:
+        """Return wᵀx + b of rows, of shape (len(rows),), before x is rounded to float32.
+
+        `turned` is the hyperplane in principal coordinates; see `Codebook.turned`.
+        """
+        normal, at_centre = turned
         wanted = rows + self.first
         out = np.empty(len(rows), dtype=np.float64)
         clusters, quantizer = self.labels[wanted], self.codebook.quantizer

@@ -186,10 +186,11 @@ class _ByteSegments(NamedTuple):
     def scores(self, rows: Rows, hyperplane: Hyperplane) -> Floats64:
         """Return wᵀx + b of these rows, from their bytes; see `core.quantization.codebook`."""
         out = np.empty(len(rows), dtype=np.float64)
+        turned = self.blocks[0].codebook.turned(hyperplane)
         segment = np.searchsorted(self.starts, rows, side="right") - 1
         for number in np.unique(segment):
             own = segment == number
-            out[own] = self.blocks[number].rough_scores(rows[own] - self.starts[number], hyperplane)
+            out[own] = self.blocks[number].rough_scores(rows[own] - self.starts[number], turned)
         return out
 
 

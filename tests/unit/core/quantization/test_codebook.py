@@ -108,8 +108,9 @@ def test_scores_are_those_of_the_rows(stored):
     assert np.abs(segment[30:200].scores(planes[:1])[0] - expected[0, 30:200]).max() < 1e-4
     wanted = rng.integers(0, len(X), 60)
     for plane, scores in zip(planes, expected, strict=True):
-        assert np.abs(segment.rough_scores(wanted, plane) - scores[wanted]).max() < 1e-12
-        inner = segment[50:].rough_scores(np.arange(9), plane)
+        turned = codebook.turned(plane)
+        assert np.abs(segment.rough_scores(wanted, turned) - scores[wanted]).max() < 1e-12
+        inner = segment[50:].rough_scores(np.arange(9), turned)
         assert np.abs(inner - scores[50:59]).max() < 1e-12
 
 
