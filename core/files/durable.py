@@ -68,7 +68,7 @@ def write_arrays(path: Path, arrays: Iterable[NDArray[Any]]) -> Stamp:
     with path.open("wb") as file:
         stamped = _StampedFile(file)
         for array in arrays:
-            stamped.write(np.ascontiguousarray(array).data.cast("B"))
+            stamped.write(raw_bytes(array))
         _sync(file)
     return stamped.stamp()
 
@@ -122,6 +122,11 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def raw_bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
+    """Return the bytes of an array, in C order; without a copy, if the array is contiguous."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 def bytes_stamp(data: Any) -> Stamp:

@@ -351,11 +351,17 @@ def _finite(X: Rows, word: str) -> Matrix:
 OF_HISTOGRAMS = (ChiSquared.word, Intersection.word)
 """Names of the kernels that refuse negative features."""
 
+ROUNDING = 1e-3
+"""Magnitude up to which these kernels take a negative feature for zero: byte pools round features."""
+
 
 def _histograms(X: Rows, word: str) -> Matrix:
     X = _finite(X, word)
     if X.size and X.min() < 0:
-        row = int(np.flatnonzero((X < 0).any(axis=1))[0])
+        if X.min() >= -ROUNDING:
+            nonnegative: Matrix = np.maximum(X, np.float32(0))
+            return nonnegative
+        row = int(np.flatnonzero((X < -ROUNDING).any(axis=1))[0])
         raise InputError(
             f"the kernel {word} compares histograms, and row {row} has the negative feature "
             f"{X[row].min():.3g}: use the kernel cosine, or features without negative values"

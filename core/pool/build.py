@@ -60,6 +60,8 @@ BYTE_SEGMENT_ROWS = 2_000_000
 """Maximum rows of a segment of a byte pool."""
 CODEBOOK_ROWS = 1 << 18
 """Maximum number of evenly spaced items to which the codebook of a byte pool is fitted."""
+ROWS_A_CLUSTER = 32
+"""Minimum number of rows per cluster, on average, in the sample to which a codebook is fitted."""
 CHUNK_ITEMS = 1_000
 SLOW_CHUNK_ITEMS = 1
 CHUNKS_A_SEGMENT = 8
@@ -367,7 +369,8 @@ def _codebook(
     X = np.concatenate(sample)
     if not len(X):
         raise InputError(f"none of the {len(some):,} items of {source.title} in the sample can be read")
-    publisher.publish_codebook(Codebook.fitted(X, n_clusters_for(len(source))))
+    n_clusters = min(n_clusters_for(len(source)), max(1, len(X) // ROWS_A_CLUSTER))
+    publisher.publish_codebook(Codebook.fitted(X, n_clusters))
     return load_codebook(pool, cast(Part, publisher.manifest.codebook))
 
 

@@ -18,6 +18,12 @@ from closecall.core.sources import Source
 FeatureType = Literal["float32", "float16", "byte"]
 """Type in which features are stored. A byte pool stores principal coordinates; see `core.quantization`."""
 
+ITEMS_A_FEATURE = 2
+"""Minimum number of items per feature in a byte pool.
+
+With fewer items, some principal directions would be unknown, and later items would vary along them.
+"""
+
 SPARE_BYTES = 32 << 20
 """Free disk space in bytes that a build must leave."""
 
@@ -63,6 +69,11 @@ def require_storable(source: Source, dtype: FeatureType | None) -> None:
     """Raise InputError if the features of `source` can't be stored in the type `dtype`."""
     if has_sparse_rows(source) and dtype in ("float16", "byte"):
         raise InputError(f"{source.title} gives sparse features, which are float32, got dtype {dtype}")
+    if dtype == "byte" and len(source) < ITEMS_A_FEATURE * n_features(source):
+        raise InputError(
+            f"byte features need at least {ITEMS_A_FEATURE * n_features(source):,} items, and {source.title} "
+            f"has {len(source):,}: use float32 or float16"
+        )
 
 
 def require_room(source: Source, pool: Path, manifest: Manifest) -> None:

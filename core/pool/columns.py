@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from closecall.core.errors import InputError
-from closecall.core.files.durable import Stamp, bytes_stamp, sync_folder
+from closecall.core.files.durable import Stamp, bytes_stamp, raw_bytes, sync_folder
 from closecall.core.pool.manifest import CURE
 
 IDS_COLUMN, TRUTH_COLUMN = "ids.int64", "truth.int16"
@@ -37,7 +37,7 @@ def append_column(pool: Path, name: str, first_row: int, values: NDArray[Any]) -
         If the file has fewer rows.
     """
     path, dtype = pool / name, COLUMNS[name]
-    data = np.ascontiguousarray(values, dtype=dtype).data.cast("B")
+    data = raw_bytes(values.astype(dtype, copy=False))
     is_new = not path.exists()
     with path.open("wb" if is_new else "r+b") as file:
         start = first_row * dtype.itemsize
@@ -45,7 +45,7 @@ def append_column(pool: Path, name: str, first_row: int, values: NDArray[Any]) -
             raise InputError(f"{path} is damaged: it is too short; {CURE}")
         file.truncate(start)
         file.seek(start)
-        file.write(data)
+        file.write(data.data)
         file.flush()
         os.fsync(file.fileno())
     if is_new:
@@ -84,5 +84,5 @@ def check_column(pool: Path, name: str, first_row: int, stamp: Stamp) -> None:
     """
     size = COLUMNS[name].itemsize
     values = column(pool, name, first_row + stamp.bytes // size)[first_row:]
-    if bytes_stamp(values.data.cast("B")) != stamp:
+    if bytes_stamp(raw_bytes(values)) != stamp:
         raise InputError(f"{pool / name} is damaged: its content does not match its checksum; {CURE}")

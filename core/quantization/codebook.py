@@ -7,7 +7,11 @@ of a `core.quantization.quantizer.Quantizer`. The principal coordinates p = Vᵀ
 
 The byte q_j is stored for every coordinate, the byte f_j only for the first `FINE` coordinates, which vary
 most. It is zero for the others. The stored row is x = μ + V p. Rounding changes it a little, so the rows of a
-byte pool are not exactly those of its source, and not exactly of unit norm.
+byte pool are not exactly those of its source.
+
+**Unit norm.** With m = Vᵀμ, ‖x‖² = Σ_j (m_j + p_j)². The coordinates with one byte are rounded first. The
+other sums m_j + p_j are then scaled by one factor, near 1, so that the norm is 1 again. What remains is the
+rounding of the second bytes, some 10⁻⁶.
 
 The margin of a hyperplane is computed without x: with u = Vᵀw,
 
@@ -30,6 +34,9 @@ from closecall.core.quantization.quantizer import BLOCK, Arrays, Floats32, Label
 
 FINE = 64
 """Number of leading coordinates with a second byte."""
+
+MOST_SCALED = 0.1
+"""Maximum change by the factor that restores the unit norm. Outliers that need more keep another norm."""
 
 _OF_QUANTIZER = ("centre", "directions", "centroids", "steps")
 _OF_MOMENTS = ("second_moments", "means", "variances")
@@ -158,6 +165,12 @@ class Codebook:
         """Vᵀ as float64: row j is the j-th principal direction."""
         return np.ascontiguousarray(self.quantizer.directions.T, dtype=np.float64)
 
+    @cached_property
+    def _turned_centre(self) -> NDArray[np.float64]:
+        """M = Vᵀμ, of shape (d,)."""
+        turned: NDArray[np.float64] = self.rows_of_directions @ self.quantizer.centre.astype(np.float64)
+        return turned
+
     def encoded(self, X: Floats32) -> Encoded:
         """Return the bytes of the rows X of shape (n, d).
 
@@ -166,14 +179,35 @@ class Codebook:
         quantizer, n = self.quantizer, self.n_fine
         labels = quantizer.labels(X)
         points = quantizer.coordinates(X, labels)
-        units = np.clip(np.rint(points[:, :n].astype(np.float64) * 256), -32512, 32639).astype(np.int32)
+        fine_points = points[:, :n].astype(np.float64)
         codes = quantizer.rounded(points)
+        fine_points = self._with_unit_norm(fine_points, labels, codes[:, n : self.n_features])
+        units = np.clip(np.rint(fine_points * 256), -32512, 32639).astype(np.int32)
         codes[:, :n] = (units + 128) >> 8
         fine = (units - 256 * codes[:, :n].astype(np.int32)).astype(np.int8)
         blocks = codes.reshape(len(X), quantizer.n_blocks, BLOCK)
         by_block = np.ascontiguousarray(blocks.transpose(1, 0, 2))
         scales = tails(by_block, self.second_moments.astype(np.float64), quantizer.steps)
         return Encoded(labels, blocks, fine, np.ascontiguousarray(scales.T))
+
+    def _with_unit_norm(
+        self, points: NDArray[np.float64], labels: Labels, codes: NDArray[np.int8]
+    ) -> NDArray[np.float64]:
+        """Return the coordinates (p_j − c_j) / Δ_j of the first `n_fine` columns, scaled as described above.
+
+        `codes` has the bytes of the other columns.
+        """
+        n, steps = points.shape[1], self.quantizer.steps.astype(np.float64)
+        centroids = np.zeros((len(labels), n))
+        leading = self.quantizer.centroids.shape[1]
+        centroids[:, :leading] = self.quantizer.centroids[labels]
+        sums = self._turned_centre[:n] + centroids + points * steps[:n]
+        rest = 1 - ((self._turned_centre[n:] + codes * steps[n:]) ** 2).sum(axis=1)
+        squares = (sums**2).sum(axis=1)
+        factors = np.sqrt(np.maximum(rest, 0) / np.maximum(squares, np.finfo(np.float64).tiny))
+        factors[np.abs(factors - 1) > MOST_SCALED] = 1
+        scaled: NDArray[np.float64] = sums * factors[:, None] - self._turned_centre[:n] - centroids
+        return scaled / steps[:n]
 
     def turned(self, hyperplane: Hyperplane) -> Turned:
         """Return the hyperplane in principal coordinates, with the same bits on every machine."""

@@ -52,7 +52,7 @@ product depend on the shapes of the matrices.
 """
 
 _BLOCK = 8_192
-_ROUNDED = {np.dtype(np.float32): 1e-6, np.dtype(np.float16): 1e-3}
+_ROUNDED = {np.dtype(np.float32): 1e-6, np.dtype(np.float16): 1e-3, np.dtype(np.int8): 1e-4}
 """Maximum difference of the squared norm of a pool's row from 1, by the dtype of the row."""
 
 
@@ -184,7 +184,7 @@ class ByDistance(Nearness):
         else:
             w = (unit.toarray() if is_sparse(unit) else unit)[0].astype(np.float64)
         plane = Hyperplane(w, 0.0)
-        rounded = _ROUNDED[np.dtype(np.float16 if self.pool.dtype == np.float16 else np.float32)]
+        rounded = _ROUNDED.get(np.dtype(self.pool.dtype), _ROUNDED[np.dtype(np.float32)])
         error = 2 * float32_error(plane)
         if self.squares_ is None:
             return unit, plane, error + 2 * rounded

@@ -89,9 +89,10 @@ def test_killed_builders_end_in_the_same_bytes(tmp_path):
 def test_growth_keeps_the_codebook(tmp_path, monkeypatch):
     """Further items are encoded like the first; the first keep their bytes."""
     small_parts(monkeypatch)
-    small = build(fake(120), tmp_path / "p", dtype="byte")
+    small = build(fake(210), tmp_path / "p", dtype="byte")
     before, rows = contents(tmp_path / "p"), small.rows(np.arange(len(small)))
-    grown = build(fake(230), tmp_path / "p")
+    grown = build(fake(300), tmp_path / "p")
+    assert np.abs(grown.rows_of([299]) - fake(300).features(np.array([299]))).max() < 0.02
     assert len(grown) > len(small)
     assert grown.dtype == np.int8
     assert np.array_equal(grown.rows(np.arange(len(small))), rows)
@@ -100,7 +101,7 @@ def test_growth_keeps_the_codebook(tmp_path, monkeypatch):
     assert all(after[name] == digest for name, digest in before.items() if name not in growing)
     assert len(small.refreshed()) == len(grown)
     with pytest.raises(InputError, match="has byte features, got dtype float32"):
-        build(fake(230), tmp_path / "p", dtype="float32")
+        build(fake(300), tmp_path / "p", dtype="float32")
 
 
 def test_the_estimate_is_what_the_pool_takes(tmp_path):
@@ -160,8 +161,26 @@ def test_damage_is_found(tmp_path):
 
 def test_nothing_can_be_read(tmp_path):
     """There is nothing to fit a codebook to; one sentence says so."""
-    with pytest.raises(InputError, match=r"none of the 20 items of .* in the sample can be read"):
-        build(FakeSource(20, None, unreadable=range(20)), tmp_path / "p", dtype="byte")
+    with pytest.raises(InputError, match=r"none of the 800 items of .* in the sample can be read"):
+        build(FakeSource(800, None, unreadable=range(800)), tmp_path / "p", dtype="byte")
+
+
+def test_too_few_items_are_refused(tmp_path):
+    """Later items would vary along directions that are not known."""
+    with pytest.raises(InputError, match=r"need at least 200 items, and .* has 199: use float32"):
+        build(fake(199), tmp_path / "p", dtype="byte")
+    assert not (tmp_path / "p" / "pool.json").exists()
+
+
+def test_segments_without_rows(tmp_path, monkeypatch):
+    """As where none of the first hundred items can be read."""
+    small_parts(monkeypatch)
+    pool = build(FakeSource(800, None, unreadable=range(45)), tmp_path / "p", dtype="byte")
+    assert (len(pool), pool.n_unreadable) == (755, 45)
+    assert min(len(X) for _, X in pool.byte_segments) > 0
+    assert pool.version > len(pool.byte_segments)
+    pool.check(deep=True)
+    assert np.array_equal(pool.ids, np.arange(45, 800))
 
 
 def test_interrupted_while_it_is_fitted(tmp_path, monkeypatch):

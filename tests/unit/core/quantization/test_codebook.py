@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -68,13 +70,20 @@ def test_a_row_has_the_same_bits_wherever_it_is_read(stored):
         assert np.array_equal(segment[np.array([row])][0], whole[row])
 
 
+def test_rows_have_unit_norm(stored):
+    """As those of any pool do, to within the rounding of the second bytes."""
+    _, codebook, encoded, _ = stored
+    assert np.abs(np.linalg.norm(rows_of(codebook, encoded), axis=1) - 1).max() < 5e-5
+
+
 def test_rounding_is_by_less_than_half_a_step(stored):
-    """Half a step in a coordinate with one byte, half of its 256th part in one with two."""
+    """Half a step in a coordinate with one byte; much less in one with two, which is scaled a little."""
     X, codebook, encoded, _ = stored
     quantizer = codebook.quantizer
     P = (X.astype(np.float64) - quantizer.centre) @ quantizer.directions.astype(np.float64)
     errors = np.abs(points_of(codebook, encoded) - P) / quantizer.steps
-    assert errors[:, : codebook.n_fine].max() <= 0.5 / 256 + 1e-3
+    assert errors[:, : codebook.n_fine].max() <= 0.15
+    assert np.median(errors[:, : codebook.n_fine]) < 0.01
     assert codebook.n_features <= FINE or 0.4 < errors[:, FINE:].max() <= 0.5 + 1e-3
 
 
@@ -88,14 +97,19 @@ def test_the_first_byte_alone_is_that_of_the_margin_index(stored):
 
 
 def test_what_is_too_large_for_its_bytes_gets_the_largest(stored):
-    """An outlier is moved, not wrapped around."""
-    codebook = stored[1]
-    quantizer = codebook.quantizer
-    for sign in (1, -1):
-        far = (quantizer.centre + sign * 40 * quantizer.directions[:, 0]).astype(np.float32)[None]
-        one = codebook.encoded(far)
-        assert one.codes[0, 0, 0] == sign * 127
-        assert one.fine[0, 0] == (127 if sign > 0 else 0)
+    """An outlier is moved towards the others, not wrapped around."""
+    X, codebook, _, _ = stored
+    steps = (codebook.quantizer.steps / 40).astype(np.float32)
+    narrow = replace(codebook, quantizer=replace(codebook.quantizer, steps=steps))
+    encoded = narrow.encoded(X)
+    wanted = narrow.quantizer.coordinates(X, encoded.labels)
+    codes = encoded.codes.reshape(len(X), -1)[:, : X.shape[1]]
+    far = np.abs(wanted) > 300
+    if codebook.n_features > FINE:  # then clipping changes the norm, and the first columns are scaled
+        far[:, :FINE] = False
+    assert far.mean() > 0.05
+    assert np.array_equal(codes[far], 127 * np.sign(wanted[far]))
+    assert np.isin(encoded.fine[far[:, : codebook.n_fine]], [0, 127]).all()
 
 
 def test_scores_are_those_of_the_rows(stored):
