@@ -12,11 +12,14 @@ from click.testing import CliRunner
 
 from closecall.app.api.cards import card_of, submit
 from closecall.app.cli.main import main
+from closecall.app.sessions.new_project import NewProject
+from closecall.core.pool.build import build
 from closecall.core.selection.auto import FEW_POSITIVES
 from closecall.core.selection.base import QueryStrategy
 from closecall.core.selection.margin import MarginIndex
 from closecall.core.selection.registry import STRATEGIES
 from closecall.core.selection.requests import Choice, Query
+from closecall.core.sources import source_from
 from tests.projects import (
     answer,
     label,
@@ -130,6 +133,34 @@ def test_an_honest_log_holds(project_folder):
     assert findings["ranks"]["random"]["selections"] >= 4
     assert findings["ranks"]["margin-index"]["nearest_share"] > 0.9
     assert findings["ranks"]["mixture"]["selections"] >= 16
+
+
+def test_a_log_about_a_byte_pool_holds(tmp_path):
+    """Scans, the margin index, which reads the pool's own bytes, hashing and mixtures."""
+    with open_workspace(tmp_path) as workspace:
+        build(source_from("digits:900"), tmp_path / "pool", dtype="byte")
+        pool = str(tmp_path / "pool")
+        project = workspace.project(workspace.create(NewProject(pool, "Is this a 7?")))
+        session = project.session()
+        label(session, 12)
+        for strategy in (
+            "margin-index",
+            "exhaustive",
+            "h-hash-weighted",
+            "mixture",
+            "auto",
+            "likely-positive",
+        ):
+            wait_for_index(project, strategy)
+            session.set_strategy(strategy)
+            label(session, 5)
+    result = run(project.folder)
+    findings = json.loads(result.output)
+    assert findings["problems"] == []
+    assert result.exit_code == 0
+    assert findings["choices"] > 25
+    assert findings["ranks"]["exhaustive"]["max"] == 0
+    assert findings["ranks"]["margin-index"]["nearest_share"] > 0.9
 
 
 def test_the_log_says_which_part_of_a_mixture_chose(project_folder):
