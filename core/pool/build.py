@@ -34,12 +34,13 @@ from closecall.core.files.durable import disk_trouble
 from closecall.core.numerics.blas import one_thread
 from closecall.core.numerics.rows import Rows, joined, no_rows
 from closecall.core.pool.build_progress import Progress, Reporter, lock_for_building, read_progress
-from closecall.core.pool.build_size import FeatureType, require_room, require_storable
+from closecall.core.pool.build_size import ITEMS_A_FEATURE, FeatureType, require_room, require_storable
 from closecall.core.pool.feature_files import load_codebook
 from closecall.core.pool.manifest import BYTE, DENSE, MANIFEST, SPARSE, Manifest, Part
 from closecall.core.pool.pool import Pool
 from closecall.core.pool.publish import Content, Publisher, require_own_folder
 from closecall.core.pool.source_continuation import plain_spec, require_continuation
+from closecall.core.quantization.byte_rows import bytes_a_row
 from closecall.core.quantization.codebook import Codebook, Encoded
 from closecall.core.quantization.quantizer import n_clusters_for
 from closecall.core.sources import Problem, Source
@@ -58,8 +59,14 @@ third of its work.
 """
 BYTE_SEGMENT_ROWS = 2_000_000
 """Maximum rows of a segment of a byte pool."""
-CODEBOOK_ROWS = 1 << 18
-"""Maximum number of evenly spaced items to which the codebook of a byte pool is fitted."""
+BYTE_SEGMENT_BYTES = 1 << 30
+"""Maximum size of such a segment in bytes. It stays in memory, twice, while it is filled and sorted."""
+CODEBOOK_ROWS, SLOW_CODEBOOK_ROWS = 1 << 18, 20_000
+"""Maximum number of evenly spaced items to which the codebook of a byte pool is fitted. The features of these
+items are computed twice, so there are fewer of them if the source `is_slow`.
+"""
+MOST_POOR = 0.01
+"""Share of the rows of a segment that may be poorly described by their bytes; see `Encoded.is_poor`."""
 ROWS_A_CLUSTER = 32
 """Minimum number of rows per cluster, on average, in the sample to which a codebook is fitted."""
 CHUNK_ITEMS = 1_000
@@ -272,13 +279,13 @@ def _tasks(source: Source, manifest: Manifest) -> Iterator[_Task]:
 
 def _most_rows(source: Source, manifest: Manifest) -> int:
     """Return the maximum number of rows of a segment."""
+    if manifest.layout == BYTE:
+        most, each, size = BYTE_SEGMENT_ROWS, float(bytes_a_row(manifest.n_features)), BYTE_SEGMENT_BYTES
+    else:
+        most, each, size = SEGMENT_ROWS, bytes_an_item(source, manifest.dtype), SEGMENT_BYTES
     if source.is_slow:
         most = SLOW_SEGMENT_ROWS
-    else:
-        most = BYTE_SEGMENT_ROWS if manifest.layout == BYTE else SEGMENT_ROWS
-    if manifest.layout == BYTE:
-        return most
-    return max(1, min(most, int(SEGMENT_BYTES / bytes_an_item(source, manifest.dtype))))
+    return max(1, min(most, int(size / each)))
 
 
 def _not_held_out(
@@ -357,18 +364,24 @@ def _codebook(
     manifest = publisher.manifest
     if manifest.layout != BYTE or manifest.codebook:
         return load_codebook(pool, manifest.codebook) if manifest.codebook else None
-    spaced = np.linspace(0, len(source) - 1, min(len(source), CODEBOOK_ROWS)).astype(np.int64)
+    most = SLOW_CODEBOOK_ROWS if source.is_slow else CODEBOOK_ROWS
+    at_once = SLOW_CHUNK_ITEMS if source.is_slow else CHUNK_ITEMS
+    spaced = np.linspace(0, len(source) - 1, min(len(source), most)).astype(np.int64)
     some = np.setdiff1d(spaced, source.held_out())
-    chunks = _announced(_Task(some, len(source), CHUNK_ITEMS).chunks(), announce)
+    chunks = _announced(_Task(some, len(source), at_once).chunks(), announce)
     plain = replace(manifest, layout=DENSE, dtype="float32")
-    sample = []
-    for content in _in_order(executor, partial(_content, source, plain, None), chunks, ahead=8):
+    sample: list[Any] = [np.empty((0, manifest.n_features), dtype=np.float32)]
+    compute = partial(_content, source, plain, None)
+    for content in _in_order(executor, compute, chunks, ahead=2 * cores() + 2):
         if stop.is_set():
             return None
         sample.append(content.X)
     X = np.concatenate(sample)
-    if not len(X):
-        raise InputError(f"none of the {len(some):,} items of {source.title} in the sample can be read")
+    if len(X) < (least := ITEMS_A_FEATURE * manifest.n_features):
+        raise InputError(
+            f"byte features need at least {least:,} items that can be read, and in a sample of {len(some):,} "
+            f"items, {source.title} has {len(X):,}: use float32 or float16"
+        )
     n_clusters = min(n_clusters_for(len(source)), max(1, len(X) // ROWS_A_CLUSTER))
     publisher.publish_codebook(Codebook.fitted(X, n_clusters))
     return load_codebook(pool, cast(Part, publisher.manifest.codebook))
@@ -379,6 +392,12 @@ def _publish(source: Source, publisher: Publisher, gathered: _Gathered) -> None:
     if task.stop == 0:
         publisher.publish_held_out(content)
         return
+    poor, n = int(content.X.is_poor.sum()) if isinstance(content.X, Encoded) else 0, len(content.ids)
+    if poor > MOST_POOR * n:
+        raise InputError(
+            f"{poor:,} of the next {n:,} items of {source.title} differ so much from those to which the "
+            f"pool's bytes were fitted that bytes can't describe them: build them in a new pool"
+        )
     if task.last and not publisher.manifest.rows + len(content.ids):
         why = "".join(f" ({problem.name}: {problem.reason})" for problem in content.problems[:1])
         raise InputError(f"none of the {len(source):,} items of {source.title} can be read{why}")

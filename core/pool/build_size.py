@@ -13,6 +13,7 @@ from closecall.core.errors import InputError
 from closecall.core.features import bytes_an_item, has_sparse_rows, n_features
 from closecall.core.pool.manifest import Manifest
 from closecall.core.quantization.byte_rows import bytes_a_row
+from closecall.core.quantization.codebook import codebook_bytes
 from closecall.core.sources import Source
 
 FeatureType = Literal["float32", "float16", "byte"]
@@ -52,9 +53,9 @@ class BuildEstimate:
 def estimate(source: Source, *, dtype: FeatureType = "float32") -> BuildEstimate:
     """Estimate the size of a pool of `source`."""
     if dtype == "byte":
-        return BuildEstimate(
-            len(source), n_features(source), dense_bytes(len(source), n_features(source), dtype)
-        )
+        n, d = len(source.held_out()), n_features(source)
+        size = dense_bytes(len(source) - n, d, dtype) + dense_bytes(n, d) + codebook_bytes(len(source), d)
+        return BuildEstimate(len(source), d, size)
     each = bytes_an_item(source, dtype) + _ID_AND_CLASS
     return BuildEstimate(len(source), n_features(source), round(len(source) * each))
 

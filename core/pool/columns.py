@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from closecall.core.errors import InputError
-from closecall.core.files.durable import Stamp, bytes_stamp, raw_bytes, sync_folder
+from closecall.core.files.durable import Stamp, bytes_stamp, raw_bytes, replace_file
 from closecall.core.pool.manifest import CURE
 
 IDS_COLUMN, TRUTH_COLUMN = "ids.int64", "truth.int16"
@@ -29,7 +29,8 @@ COLUMNS: dict[str, np.dtype[Any]] = {
 def append_column(pool: Path, name: str, first_row: int, values: NDArray[Any]) -> Stamp:
     """Write the values of the rows from `first_row` on, and flush the file. Return the stamp of these values.
 
-    Anything that the file has beyond `first_row` is removed.
+    The file may have further rows, left by a builder that was killed; it is never shortened, because other
+    processes may have mapped it. For the first rows, a new file replaces it.
 
     Raises
     ------
@@ -38,18 +39,17 @@ def append_column(pool: Path, name: str, first_row: int, values: NDArray[Any]) -
     """
     path, dtype = pool / name, COLUMNS[name]
     data = raw_bytes(values.astype(dtype, copy=False))
-    is_new = not path.exists()
-    with path.open("wb" if is_new else "r+b") as file:
+    if not first_row:
+        replace_file(path, data.tobytes())
+        return bytes_stamp(data)
+    with path.open("r+b") as file:
         start = first_row * dtype.itemsize
         if file.seek(0, os.SEEK_END) < start:
             raise InputError(f"{path} is damaged: it is too short; {CURE}")
-        file.truncate(start)
         file.seek(start)
         file.write(data.data)
         file.flush()
         os.fsync(file.fileno())
-    if is_new:
-        sync_folder(pool)
     return bytes_stamp(data)
 
 

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from closecall.core.errors import InputError
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.numerics.rows import PlacedRows, Rows, cut, no_rows
-from closecall.core.pool.columns import COLUMNS, IDS_COLUMN, TRUTH_COLUMN, column
+from closecall.core.pool.columns import IDS_COLUMN, TRUTH_COLUMN, column
 from closecall.core.pool.feature_files import LAYOUTS, load_codebook
 from closecall.core.pool.held_out import HeldOut
 from closecall.core.pool.item_ids import Ids, ItemIds, whole_numbers
@@ -96,6 +96,7 @@ class Pool:
         identity: Identity | None,
         other: Pool | None = None,
         codebook: Codebook | None = None,
+        columns: tuple[Ids, NDArray[np.int16]] | None = None,
     ) -> None:
         self.path = path
         self.version = len(segments)
@@ -112,7 +113,11 @@ class Pool:
         self.codebook = codebook
         self._identity = identity
         self._source = self._saved_source(other)
-        self.ids = self._column(IDS_COLUMN, [segment.ids for segment in segments])
+        self._columns = columns
+        if columns is not None:
+            self.ids = columns[0]
+        else:
+            self.ids = np.concatenate([np.empty(0, np.int64), *(segment.ids for segment in segments)])
         self.ids.flags.writeable = False
         self._segments = tuple(_with_ids_of(self.ids, segment) for segment in segments)
         self._rows = SegmentRows(self._segments, self.n_features, self.dtype, is_sparse=self.is_sparse)
@@ -168,7 +173,8 @@ class Pool:
                 replace(segment, X=cut(segment.X, 0, n), ids=segment.ids[:n], truth=segment.truth[:n])
             )
         kept = replace(self._manifest, complete=False, segments=self._manifest.segments[: len(segments)])
-        return Pool(self.path, kept, segments, None, self, self.codebook)
+        columns = None if self._columns is None else (self.ids[:n_rows], self._truth[:n_rows])
+        return Pool(self.path, kept, segments, None, self, self.codebook, columns)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -399,13 +405,9 @@ class Pool:
 
     @cached_property
     def _truth(self) -> NDArray[np.int16]:
-        return self._column(TRUTH_COLUMN, [segment.truth for segment in self._segments])
-
-    def _column(self, name: str, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """Return the values of all rows. For a byte pool, they are mapped from one file; see `columns`."""
-        if self._manifest.layout == BYTE:
-            return column(self.path, name, sum(map(len, parts)))
-        return np.concatenate([np.empty(0, COLUMNS[name]), *parts])
+        if self._columns is not None:
+            return self._columns[1]
+        return np.concatenate([np.empty(0, np.int16), *(segment.truth for segment in self._segments)])
 
     def _saved_source(self, other: Pool | None) -> _SavedSource:
         """Return the source that the manifest describes. If `other` has the same source, share its object."""
@@ -445,7 +447,10 @@ def _open(path: Path, version: int | None, earlier: Pool | None) -> Pool:
         first_row += part.rows
     if manifest.held_out:
         check_part(path, manifest.held_out)
-    return Pool(path, manifest, segments, identity, earlier, codebook)
+    columns = None
+    if manifest.layout == BYTE:
+        columns = column(path, IDS_COLUMN, first_row), column(path, TRUTH_COLUMN, first_row)
+    return Pool(path, manifest, segments, identity, earlier, codebook, columns)
 
 
 def _identity(path: Path) -> Identity | None:

@@ -16,7 +16,7 @@ from closecall.core.pool.pool import Pool
 from closecall.core.sources import Source
 
 SAMPLED = 64
-TOLERANCE = {"float32": 1e-3, "float16": 2e-3, "byte": 0.05}
+TOLERANCE = {"float32": 1e-3, "float16": 2e-3, "byte": 0.02}
 """Largest accepted difference of a feature, by storage type. Features differ a little between machines."""
 
 

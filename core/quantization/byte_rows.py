@@ -19,7 +19,7 @@ from closecall.core.quantization.byte_kernels import (
     turned_back,
 )
 from closecall.core.quantization.codebook import FINE, Codebook, Encoded, Turned
-from closecall.core.quantization.quantizer import BLOCK, Floats32, Labels
+from closecall.core.quantization.quantizer import BLOCK, Floats32, Labels, in_whole_tiles
 
 _ROWS_AT_ONCE = 512
 """Number of rows to score at a time in a scan; their coordinates fit into the cache of one core."""
@@ -85,6 +85,10 @@ class ByteRows:
         n_clusters = len(codebook.quantizer.centroids)
         if n and not (0 <= order.min() <= order.max() < n and labels.max() < n_clusters):
             raise ValueError("it names rows or clusters that do not exist")
+        has_place = np.zeros(n, dtype=np.bool_)
+        has_place[order] = True
+        if not has_place.all():
+            raise ValueError("it has rows without a place")
         starts = np.concatenate([[0], np.cumsum(np.bincount(labels, minlength=n_clusters))])
         return cls(codebook, codes, fine, tails, order, labels, starts)
 
@@ -117,7 +121,7 @@ class ByteRows:
         rows = np.arange(self.first, self.end)
         quantizer = self.codebook.quantizer
         points = self._coordinates(rows).astype(np.float32)
-        return points @ quantizer.directions.T + quantizer.centre
+        return in_whole_tiles(points, quantizer.directions.T) + quantizer.centre
 
     def rough_scores(self, rows: NDArray[np.int64], turned: Turned) -> NDArray[np.float64]:
         """Return wᵀx + b of rows, of shape (len(rows),), before x is rounded to float32.

@@ -30,10 +30,21 @@ from numpy.typing import NDArray
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.quantization.byte_kernels import turned
 from closecall.core.quantization.moments import add_moments, cluster_moments, tails
-from closecall.core.quantization.quantizer import BLOCK, Arrays, Floats32, Labels, Quantizer
+from closecall.core.quantization.quantizer import (
+    BLOCK,
+    CLUSTERED,
+    Arrays,
+    Floats32,
+    Labels,
+    Quantizer,
+    n_clusters_for,
+)
 
 FINE = 64
 """Number of leading coordinates with a second byte."""
+
+POOR = 0.1
+"""Distance from a stored row to the row itself above which bytes describe the row poorly."""
 
 MOST_SCALED = 0.1
 """Maximum change by the factor that restores the unit norm. Outliers that need more keep another norm."""
@@ -55,12 +66,15 @@ class Encoded(NamedTuple):
         The bytes f.
     tails : array of shape (n, n_blocks), uint8
         Scales of the rows; see `core.quantization.moments.tails`.
+    is_poor : array of shape (n,), bool
+        Whether the distance between a row and its stored row is more than `POOR`. It is not stored.
     """
 
     labels: Labels
     codes: NDArray[np.int8]
     fine: NDArray[np.int8]
     tails: NDArray[np.uint8]
+    is_poor: NDArray[np.bool_]
 
     @classmethod
     def empty(cls, n: int, codebook: Codebook) -> Encoded:
@@ -71,12 +85,18 @@ class Encoded(NamedTuple):
             np.empty((n, n_blocks, BLOCK), dtype=np.int8),
             np.empty((n, codebook.n_fine), dtype=np.int8),
             np.empty((n, n_blocks), dtype=np.uint8),
+            np.empty(n, dtype=np.bool_),
         )
 
     def cut(self, first: int, end: int) -> Encoded:
         """Return the rows `first` to `end` − 1, without a copy."""
-        labels, codes, fine, tails = self
-        return Encoded(labels[first:end], codes[first:end], fine[first:end], tails[first:end])
+        return Encoded(
+            self.labels[first:end],
+            self.codes[first:end],
+            self.fine[first:end],
+            self.tails[first:end],
+            self.is_poor[first:end],
+        )
 
     def fill(self, first: int, rows: Encoded) -> None:
         """Replace the rows from `first` on by `rows`."""
@@ -85,6 +105,7 @@ class Encoded(NamedTuple):
         own.codes[:] = rows.codes
         own.fine[:] = rows.fine
         own.tails[:] = rows.tails
+        own.is_poor[:] = rows.is_poor
 
 
 class Turned(NamedTuple):
@@ -179,8 +200,9 @@ class Codebook:
         quantizer, n = self.quantizer, self.n_fine
         labels = quantizer.labels(X)
         points = quantizer.coordinates(X, labels)
+        rounded = points.copy()
         fine_points = points[:, :n].astype(np.float64)
-        codes = quantizer.rounded(points)
+        codes = quantizer.rounded(rounded)
         fine_points = self._with_unit_norm(fine_points, labels, codes[:, n : self.n_features])
         units = np.clip(np.rint(fine_points * 256), -32512, 32639).astype(np.int32)
         codes[:, :n] = (units + 128) >> 8
@@ -188,7 +210,10 @@ class Codebook:
         blocks = codes.reshape(len(X), quantizer.n_blocks, BLOCK)
         by_block = np.ascontiguousarray(blocks.transpose(1, 0, 2))
         scales = tails(by_block, self.second_moments.astype(np.float64), quantizer.steps)
-        return Encoded(labels, blocks, fine, np.ascontiguousarray(scales.T))
+        errors = quantizer.steps * (codes[:, : self.n_features] - points)
+        errors[:, :n] = quantizer.steps[:n] * (units / 256 - points[:, :n])
+        is_poor = (errors**2).sum(axis=1) > POOR**2
+        return Encoded(labels, blocks, fine, np.ascontiguousarray(scales.T), is_poor)
 
     def _with_unit_norm(
         self, points: NDArray[np.float64], labels: Labels, codes: NDArray[np.int8]
@@ -219,3 +244,9 @@ class Codebook:
 
 BLOCK_ROWS = 4096
 """Number of rows to encode at a time while a codebook is fitted."""
+
+
+def codebook_bytes(n_items: int, n_features: int) -> int:
+    """Return the largest size in bytes of the codebook of a pool with this number of items."""
+    per_cluster = min(CLUSTERED, n_features) + 2 * min(BLOCK, n_features)
+    return 4 * (n_features * (n_features + 3) + n_clusters_for(n_items) * per_cluster)

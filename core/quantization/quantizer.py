@@ -40,6 +40,7 @@ HEADROOM = 1.5
 MAX_CLUSTERS = 8192
 ITERATIONS = 15
 _ROWS_AT_ONCE = 4096
+_TILE = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +107,7 @@ class Quantizer:
     def labels(self, X: Floats32) -> Labels:
         """Return the cluster of each row, of shape (n,), uint16."""
         leading = self.directions[:, : self.centroids.shape[1]]
-        return _nearest(np.matmul(X - self.centre, leading, dtype=np.float32), self.centroids)
+        return _nearest(in_whole_tiles(X - self.centre, leading), self.centroids)
 
     def encode(self, X: Floats32, labels: Labels) -> NDArray[np.int8]:
         """Return the bytes of rows, of shape (n, n_blocks * BLOCK), int8, given the cluster of each row."""
@@ -114,7 +115,7 @@ class Quantizer:
 
     def coordinates(self, X: Floats32, labels: Labels) -> Floats32:
         """Return the coordinates (p_j − c_j) / Δ_j of rows, of shape (n, d), given their clusters."""
-        P: Floats32 = np.matmul(X - self.centre, self.directions, dtype=np.float32)
+        P: Floats32 = in_whole_tiles(X - self.centre, self.directions)
         P[:, : self.centroids.shape[1]] -= self.centroids[labels]
         P /= self.steps
         return P
@@ -126,6 +127,19 @@ class Quantizer:
         codes = np.zeros((len(P), self.n_blocks * BLOCK), dtype=np.int8)
         codes[:, : P.shape[1]] = P
         return codes
+
+
+def in_whole_tiles(X: Floats32, matrix: Floats32) -> Floats32:
+    """Return the product of X, of shape (n, d), and a matrix, computed with a multiple of `_TILE` rows.
+
+    BLAS treats few rows, and the last rows of a matrix, in other ways. With whole tiles, the bits of a row's
+    product don't depend on how many other rows there are.
+    """
+    n = len(X)
+    if n % _TILE:
+        X = np.concatenate([X, np.zeros((-n % _TILE, X.shape[1]), dtype=X.dtype)])
+    product: Floats32 = np.matmul(X, matrix, dtype=np.float32)
+    return product[:n]
 
 
 def n_clusters_for(n_rows: int) -> int:

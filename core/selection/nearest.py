@@ -1,12 +1,16 @@
 """The rows nearest to a hyperplane: float32 finds candidates, and float64 ranks them.
 
 **Why this equals brute force in float64.** Let d be the number of features, u = 2⁻²⁴, and
-γ = (d + 3)u / (1 − (d + 3)u). Let w and b be rounded to float32, and let the d products be summed in float32
-in any order. By the Cauchy–Schwarz inequality, the error of wᵀx + b is at most E = γ(‖x‖‖w‖ + |b|) (Higham,
-*Accuracy and Stability*, 3.1). Let a be the n-th smallest |wᵀx + b| in float32. Then the n-th smallest exact
-value is at most a + E, so each of the n nearest rows has a float32 value of at most a + 2E. All rows with a
-float32 value of at most a + 2E are recomputed in float64 (`core.selection.reader`). The sequence of
-operations does not depend on where a row is stored, so equal rows get equal values. Ties go to the lower id.
+γ = ku / (1 − ku) with k = d + 3. Let w and b be rounded to float32, and let the d products be summed in
+float32 in any order. By the Cauchy–Schwarz inequality, the error of wᵀx + b is at most E = γ(‖x‖‖w‖ + |b|)
+(Higham, *Accuracy and Stability*, 3.1). Let a be the n-th smallest |wᵀx + b| in float32. Then the n-th
+smallest exact value is at most a + E, so each of the n nearest rows has a float32 value of at most a + 2E.
+All rows with a float32 value of at most a + 2E are recomputed in float64 (`core.selection.reader`). The
+sequence of operations does not depend on where a row is stored, so equal rows get equal values. Ties go to
+the lower id.
+
+In a byte pool, up to `FINE` coordinates consist of two terms (see `core.quantization.codebook`), and the
+centre adds another. For all pools, k = d + min(d, `FINE`) + 4 is therefore used.
 
 The bound holds if nothing overflows or underflows in float32, so hyperplanes are `balanced` first.
 """
@@ -17,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from closecall.core.linear.hyperplane import Hyperplane
+from closecall.core.quantization.codebook import FINE
 
 Floats64 = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -46,7 +51,8 @@ def balanced(hyperplane: Hyperplane) -> tuple[Hyperplane, float]:
 
 def float32_error(hyperplane: Hyperplane) -> float:
     """Return E, the bound on the float32 error of wᵀx + b for any row; see the module's docstring."""
-    units = (len(hyperplane.normal) + 3) * 2.0**-24
+    d = len(hyperplane.normal)
+    units = (d + min(d, FINE) + 4) * 2.0**-24
     return units / (1 - units) * (_ROW_NORM * hyperplane.norm + abs(hyperplane.bias))
 
 

@@ -8,6 +8,7 @@ distances.
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +20,7 @@ from PIL import Image
 
 from closecall.core.errors import InputError
 from closecall.core.numerics.randomness import hashed, seed_for, uniform
-from closecall.core.pool.manifest import DENSE, Manifest
+from closecall.core.pool.manifest import DENSE, FEATURES, Manifest
 from closecall.core.pool.segments import Segment, load_part
 from closecall.core.sources.base import Items, Problem, Source, changed
 from closecall.core.sources.registry import feature_kind, open_source
@@ -68,6 +69,8 @@ class Variants(Source):
         self.classes = manifest.classes
         self.title = f"{manifest.title}, {n_items:,} items with variants"
         self._manifest = manifest
+        self._lock = threading.Lock()
+        self._drawn: NDArray[np.float32] | None = None
 
     def __len__(self) -> int:
         return self.n_items
@@ -77,11 +80,12 @@ class Variants(Source):
         return {
             "kind": self.kind,
             "pool": str(self.pool),
-            "checksums": [part.files["features.npy"].checksum for part in self._manifest.segments],
+            "checksums": [part.files[FEATURES].checksum for part in self._manifest.parts],
+            "pool_items": self._manifest.items,
             "items": self.n_items,
             "seed": self.seed,
             "version": VERSION,
-            "source": self._manifest.source,
+            "feature_kind": feature_kind(self._manifest.source, _folder(self.pool, self._manifest)),
         }
 
     @classmethod
@@ -90,6 +94,7 @@ class Variants(Source):
         if spec["version"] != VERSION:
             raise InputError(f"this pool's variants were made by version {spec['version']}: build it again")
         found = cls(Path(spec["pool"]), spec["items"], seed=spec["seed"])
+        found._manifest = _first_items(found._manifest, spec["pool_items"], len(spec["checksums"]))
         if found.spec()["checksums"] != spec["checksums"]:
             raise changed(found.pool)
         return found
@@ -97,7 +102,7 @@ class Variants(Source):
     @classmethod
     def feature_kind(cls, spec: dict[str, Any], folder: Path | None) -> str:  # noqa: ARG003
         """Return `Source.feature_kind` of the pool's source."""
-        return feature_kind(spec["source"], _folder(Path(spec["pool"]), Manifest.read(Path(spec["pool"]))))
+        return str(spec["feature_kind"])
 
     @cached_property
     def source(self) -> Source:
@@ -131,7 +136,7 @@ class Variants(Source):
         """See `Source.features`."""
         items = self.check_items(items)
         origins, variants = self._origins(items)
-        X = np.empty((len(items), self._manifest.n_features), dtype=np.float32)
+        X = np.zeros((len(items), self._manifest.n_features), dtype=np.float32)  # zero rows are unreadable
         for segment in (*self._segments, self._held_out):
             places = np.searchsorted(segment.ids, origins)
             own = np.flatnonzero(places < len(segment.ids))
@@ -140,18 +145,19 @@ class Variants(Source):
         varied = np.flatnonzero(variants)
         if not len(varied):
             return X
-        n = np.uint64(len(self._differences))
+        differences = self._differences()
+        n = np.uint64(len(differences))
         draws = hashed(seed_for("differences", self.seed), items[varied], 2) % n
         factors = uniform(seed_for("factors", self.seed), items[varied], 2).astype(np.float32)
         factors = np.float32(_LEAST) + np.float32(_MOST - _LEAST) * factors
         for draw, factor in zip(draws.T, factors.T, strict=True):
-            X[varied] += factor[:, None] * self._differences[draw]
+            X[varied] += factor[:, None] * differences[draw]
         return X
 
     def truth(self, items: Items) -> NDArray[np.int16]:
         """Return the classes of the pool's items."""
         origins, _ = self._origins(items)
-        found = np.empty(len(origins), dtype=np.int16)
+        found = np.full(len(origins), -1, dtype=np.int16)
         for segment in (*self._segments, self._held_out):
             places = np.searchsorted(segment.ids, origins)
             own = np.flatnonzero(places < len(segment.ids))
@@ -183,9 +189,14 @@ class Variants(Source):
     def _ids(self) -> NDArray[np.int64]:
         return np.concatenate([segment.ids for segment in self._segments])
 
-    @cached_property
     def _differences(self) -> NDArray[np.float32]:
         """Differences between rows and their nearest neighbours, of shape (n_differences, n_features)."""
+        with self._lock:
+            if self._drawn is None:
+                self._drawn = self._draw_differences()
+            return self._drawn
+
+    def _draw_differences(self) -> NDArray[np.float32]:
         rng = np.random.default_rng(seed_for("neighbours", self.seed))
         ids = np.sort(rng.permutation(self._ids)[:_NEIGHBOURS])
         X = self.features(ids)
@@ -207,6 +218,13 @@ class Variants(Source):
         origins = items.copy()
         origins[later >= 0] = self._ids[later[later >= 0] % len(self._ids)]
         return origins, variants
+
+
+def _first_items(manifest: Manifest, n_items: int, n_parts: int) -> Manifest:
+    """Return the manifest as it was with `n_items` items in `n_parts` parts, before the pool grew."""
+    held_out = () if manifest.held_out is None else (manifest.held_out,)
+    segments = manifest.segments[: n_parts - len(held_out)]
+    return replace(manifest, items=n_items, segments=segments)
 
 
 def _folder(pool: Path, manifest: Manifest) -> Path | None:

@@ -68,7 +68,7 @@ class ByteSearch:
         clusters = planned.clusters
         for first, tables, is_whole in self._segments:
             limit = int((tables.starts[clusters + 1] - tables.starts[clusters]).sum())
-            barred = excluded if is_whole else np.concatenate([[_HIDDEN], excluded])
+            barred = excluded if is_whole else np.concatenate([[_HIDDEN], excluded[excluded >= 0]])
             yield first, read(tables, planned, read_only(barred), n, limit, _NO_SCORES)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -16,7 +18,8 @@ from closecall.core.pool.build_size import estimate
 from closecall.core.pool.columns import COLUMNS
 from closecall.core.pool.manifest import Manifest
 from closecall.core.pool.pool import Pool
-from closecall.core.sources import source_from
+from closecall.core.quantization.codebook import codebook_bytes
+from closecall.core.sources import KINDS, source_from
 from tests.fakes import FakeSource
 from tests.pools import contents, killed_pools, small_parts, small_pool
 
@@ -89,7 +92,7 @@ def test_killed_builders_end_in_the_same_bytes(tmp_path):
 def test_growth_keeps_the_codebook(tmp_path, monkeypatch):
     """Further items are encoded like the first; the first keep their bytes."""
     small_parts(monkeypatch)
-    small = build(fake(210), tmp_path / "p", dtype="byte")
+    small = build(fake(240), tmp_path / "p", dtype="byte")
     before, rows = contents(tmp_path / "p"), small.rows(np.arange(len(small)))
     grown = build(fake(300), tmp_path / "p")
     assert np.abs(grown.rows_of([299]) - fake(300).features(np.array([299]))).max() < 0.02
@@ -108,18 +111,22 @@ def test_the_estimate_is_what_the_pool_takes(tmp_path):
     """460 bytes for 384 features and an id, instead of 1,546."""
     source = FakeSource(3000, 384)
     expected = estimate(source, dtype="byte")
-    assert expected.bytes == 3000 * (460 + 10)
+    assert expected.bytes == 3000 * (460 + 10) + codebook_bytes(3000, 384)
     build(source, tmp_path / "p", dtype="byte")
     files = [*(tmp_path / "p" / "segments").rglob("*"), *((tmp_path / "p" / name) for name in COLUMNS)]
-    assert sum(file.stat().st_size for file in files if file.is_file()) == expected.bytes
+    assert sum(file.stat().st_size for file in files if file.is_file()) == 3000 * (460 + 10)
+    taken = sum(file.stat().st_size for file in (tmp_path / "p").rglob("*") if file.is_file())
+    assert abs(taken - expected.bytes) < 8 * 4096
 
 
 def test_ids_and_classes_take_no_memory(pool):
     """They are mapped from the disk, also in a snapshot of the first rows."""
-    for one in (pool, pool.prefix(50)):
-        for values in (one.ids, one._truth):
-            assert isinstance(values.base, np.memmap)
-            assert not values.flags.writeable
+    first = pool.prefix(50)
+    for whole, part in ((pool.ids, first.ids), (pool._truth, first._truth)):
+        assert isinstance(whole.base, np.memmap)
+        assert np.shares_memory(whole, part)
+        assert not whole.flags.writeable
+        assert not part.flags.writeable
 
 
 def test_an_older_version_refuses_it(pool, plain):
@@ -161,8 +168,12 @@ def test_damage_is_found(tmp_path):
 
 def test_nothing_can_be_read(tmp_path):
     """There is nothing to fit a codebook to; one sentence says so."""
-    with pytest.raises(InputError, match=r"none of the 800 items of .* in the sample can be read"):
-        build(FakeSource(800, None, unreadable=range(800)), tmp_path / "p", dtype="byte")
+    for unreadable in (range(800), range(700)):
+        source = FakeSource(800, None, unreadable=unreadable)
+        with pytest.raises(InputError, match="need at least 768 items that can be read"):
+            build(source, tmp_path / "p", dtype="byte")
+    with pytest.raises(InputError, match="need at least 16 items that can be read"):
+        build(FakeSource(100, 8, held_out=range(100)), tmp_path / "q", dtype="byte")
 
 
 def test_too_few_items_are_refused(tmp_path):
@@ -172,15 +183,82 @@ def test_too_few_items_are_refused(tmp_path):
     assert not (tmp_path / "p" / "pool.json").exists()
 
 
+class OfAnotherKind(FakeSource):
+    """Its items after the 400th vary along other directions than those before."""
+
+    def features(self, items: np.ndarray) -> np.ndarray:
+        X = np.array(super().features(items))
+        X[:, 50:] *= (np.asarray(items) >= 400)[:, None]
+        return X
+
+
+def test_items_of_another_kind_are_not_taken(tmp_path, monkeypatch):
+    """Bytes that were fitted to other items would destroy their features. What is there stays."""
+    monkeypatch.setitem(KINDS, "fake", OfAnotherKind)
+    small_parts(monkeypatch)
+    build(OfAnotherKind(400, 100), tmp_path / "p", dtype="byte")
+    with pytest.raises(InputError, match=r"50 of the next 50 items .* bytes can't describe them"):
+        build(OfAnotherKind(600, 100), tmp_path / "p")
+    pool = Pool.open(tmp_path / "p")
+    assert len(pool) == 400
+    pool.check(deep=True)
+
+
+def test_a_snapshot_outlives_its_folder(tmp_path):
+    """If another pool is built there, or it is deleted, an open snapshot keeps its ids, classes and rows."""
+    path = tmp_path / "p"
+    old = small_pool(path, fake(), dtype="byte")
+    expected = (old.ids.copy(), old.rows(np.arange(len(old))))
+    truth = fake().truth(expected[0])
+    shutil.rmtree(path / "segments")
+    (path / "pool.json").unlink()
+    small_pool(path, fake(held_out=range(1, 60, 3), seed=5), dtype="byte")
+    for again in range(2):
+        assert np.array_equal(old.ids, expected[0])
+        assert np.array_equal(old.prefix(100).ids, expected[0][:100])
+        assert np.array_equal(old.truth(old.ids), truth)
+        assert np.array_equal(old.rows(np.arange(len(old))), expected[1])
+        if not again:
+            shutil.rmtree(path)
+
+
+class Slow(FakeSource):
+    """Each item takes a while."""
+
+    is_slow = True
+
+    def features(self, items: np.ndarray) -> np.ndarray:
+        time.sleep(0.005 * len(items))
+        return super().features(items)
+
+
+def test_a_slow_source_can_be_stopped_at_once(tmp_path):
+    """Also while the codebook's sample is read, whose chunks are as small as those of the pool."""
+    stop = threading.Event()
+    threading.Timer(0.3, stop.set).start()
+    began = time.monotonic()
+    build(Slow(2000, 8), tmp_path / "p", dtype="byte", stop=stop)
+    assert time.monotonic() - began < 4
+
+
+def test_bytes_do_not_depend_on_the_chunks(tmp_path, monkeypatch):
+    """Nor on how many items are encoded at a time: one, or all."""
+    pools = []
+    for chunk in (1, 3, 500):
+        monkeypatch.setattr("closecall.core.pool.build.CHUNK_ITEMS", chunk)
+        pools.append(build(fake(), tmp_path / str(chunk), dtype="byte"))
+    assert contents(pools[0].path) == contents(pools[1].path) == contents(pools[2].path)
+
+
 def test_segments_without_rows(tmp_path, monkeypatch):
     """As where none of the first hundred items can be read."""
     small_parts(monkeypatch)
-    pool = build(FakeSource(800, None, unreadable=range(45)), tmp_path / "p", dtype="byte")
-    assert (len(pool), pool.n_unreadable) == (755, 45)
+    pool = build(FakeSource(900, None, unreadable=range(45)), tmp_path / "p", dtype="byte")
+    assert (len(pool), pool.n_unreadable) == (855, 45)
     assert min(len(X) for _, X in pool.byte_segments) > 0
     assert pool.version > len(pool.byte_segments)
     pool.check(deep=True)
-    assert np.array_equal(pool.ids, np.arange(45, 800))
+    assert np.array_equal(pool.ids, np.arange(45, 900))
 
 
 def test_interrupted_while_it_is_fitted(tmp_path, monkeypatch):

@@ -155,6 +155,10 @@ def test_damage_is_refused(stored):
     """Rows or clusters that do not exist would be read beyond the file."""
     X, codebook, encoded, segment = stored
     data, n = as_file(encoded), len(X)
+    again = data.copy()
+    again[segment.codes.nbytes : segment.codes.nbytes + 4 * n] = 0
+    with pytest.raises(ValueError, match="rows without a place"):
+        ByteRows.of(again, n, codebook)
     with pytest.raises(ValueError, match="bytes instead of"):
         ByteRows.of(data[:-1], n, codebook)
     start = segment.codes.nbytes

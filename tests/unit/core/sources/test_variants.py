@@ -12,6 +12,7 @@ from closecall.core.features import compute
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
 from closecall.core.sources import open_source, source_from
+from closecall.core.sources.registry import feature_kind
 from tests.fakes import FakeSource
 from tests.pools import small_pool
 
@@ -77,6 +78,30 @@ def test_a_pool_of_variants(source, tmp_path):
     assert len(pool) == 1000 - 30
     assert np.abs(pool.rows_of([500]) - compute(source, np.array([500]))[0]).max() < 0.1
     assert Pool.open(tmp_path / "p").source.name(0) == source.name(0)
+
+
+def test_unreadable_items_stay_unreadable(tmp_path):
+    """They have no row in the pool, and get none; nor do they get a class."""
+    base = small_pool(tmp_path / "base", FakeSource(100, None, unreadable=[5, 30], held_out=[30, 40]))
+    source = source_from(f"variants:400:{base.path}")
+    _, kept, problems = compute(source, np.arange(400))
+    assert [problem.item for problem in problems] == [5, 30]
+    assert np.setdiff1d(np.arange(400), kept).tolist() == [5, 30]
+    assert source.truth(np.array([5])).tolist() == [-1]
+    assert source.held_out().tolist() == [40]
+
+
+def test_a_pool_that_grew_has_the_same_variants(tmp_path):
+    """What was built from its first items can still be opened."""
+    base = small_pool(tmp_path / "base", FakeSource(60, 8, held_out=[3]))
+    source = source_from(f"variants:200:{base.path}")
+    spec, X = source.spec(), source.features(np.arange(200))
+    small_pool(tmp_path / "base", FakeSource(90, 8, held_out=[3]))
+    again = open_source(spec)
+    assert np.array_equal(again.features(np.arange(200)), X)
+    assert again.spec() == spec
+    shutil.rmtree(tmp_path / "base")
+    assert feature_kind(spec, None) == "embeddings"
 
 
 def test_what_has_no_variants_is_refused(base, tmp_path):

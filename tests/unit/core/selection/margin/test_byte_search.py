@@ -61,7 +61,9 @@ def test_a_snapshot_that_ends_within_a_segment(pool):
         first = pool.prefix(n)
         index = MarginIndex(confidence=1 - 1e-9).fit(first)
         for plane in planes(6):
-            assert np.array_equal(index.select(plane, 5).ids, nearest_by_scan(first, plane, 5)[0])
+            for exclude in ((), (-9, -5, 3)):
+                found = index.select(plane, 5, exclude=exclude)
+                assert np.array_equal(found.ids, nearest_by_scan(first, plane, 5, exclude)[0])
 
 
 def test_a_budget_is_kept_but_for_whole_clusters(pool, monkeypatch):
