@@ -86,7 +86,7 @@ def warm_up(complete: Callable[[Step], None] = lambda _: None) -> None:
 
 def _of_bytes(folder: Path) -> None:
     """Select items of a byte pool, by its own bytes and by scans of one and of several hyperplanes."""
-    pool = build(source_from(f"digits:{ITEMS}"), folder / "bytes", dtype="byte")
+    pool = build(source_from(f"edges:digits:{ITEMS}"), folder / "bytes", dtype="byte")
     labels = Labels.of(pool, pool.ids[:100], is_positive(pool.truth(pool.ids[:100]), 7))
     for name in ("exhaustive", "margin-index"):
         _play(pool, labels, make_strategy(name), folder / f"bytes-{name}")

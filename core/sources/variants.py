@@ -123,7 +123,15 @@ class Variants(Source):
 
     def image(self, item: int, size: int) -> Image.Image:
         """Return the image of the pool's item."""
-        return self.source.image(int(self._origins(np.array([item]))[0][0]), size)
+        return self.source.image(self._origin(item), size)
+
+    def resolution(self, item: int) -> tuple[int, int] | None:
+        """See `Source.resolution` and `image`."""
+        return self.source.resolution(self._origin(item))
+
+    def whole_image(self, item: int) -> Image.Image:
+        """See `Source.whole_image` and `image`."""
+        return self.source.whole_image(self._origin(item))
 
     def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
         """See `Source.grey`. The images are those of the pool's items."""
@@ -209,6 +217,9 @@ class Variants(Source):
             distances[np.arange(len(own)), own] = np.inf
             found[first : first + len(own)] = X[distances.argmin(axis=1)] - X[own]
         return found
+
+    def _origin(self, item: int) -> int:
+        return int(self._origins(np.array([item]))[0][0])
 
     def _origins(self, items: Items) -> tuple[Items, Items]:
         """For each item, return the id of the pool's item, and the number of the variant or 0."""

@@ -86,7 +86,7 @@ def test_nothing_is_left_to_compile(name, before, images):
 @pytest.mark.parametrize("name", ["exhaustive", "margin-index", "mixture", "auto", "likely-positive"])
 def test_nothing_is_left_to_compile_for_bytes(name, before, tmp_path):
     """As for images, from a pool with several segments, of which a snapshot may end within one."""
-    pool = build(source_from(f"digits:{N_IMAGES}"), tmp_path / "pool", dtype="byte")
+    pool = build(source_from(f"edges:digits:{N_IMAGES}"), tmp_path / "pool", dtype="byte")
     labels = Labels.of(pool, pool.ids[:200], is_positive(pool.truth(pool.ids[:200]), 3))
     for end in (N_IMAGES - 200, N_IMAGES - 350):
         strategy = make_strategy(name).fit(pool.prefix(end))

@@ -16,6 +16,7 @@ from closecall.core.errors import InputError
 from closecall.core.features import compute, n_features
 from closecall.core.numerics.rows import is_sparse
 from closecall.core.onnx import ImageModel
+from closecall.core.pool.build import build
 from closecall.core.sources import (
     KINDS,
     AddressList,
@@ -36,6 +37,7 @@ from closecall.core.sources import (
     Texts,
     TextTable,
     TinyImages,
+    Variants,
     Vectors,
     Videos,
     open_source,
@@ -177,6 +179,7 @@ MAKERS: dict[str, Callable[[Path], Source]] = {
     "vectors": lambda root: Vectors(embeddings(root), labels(root)),
     "points": lambda root: PointSets(point_sets(root), labels(root)),
     "enlarged": lambda root: Enlarged(Folder(photos(root)), 3),
+    "variants": lambda root: Variants(build(Folder(photos(root)), root / "base").path, 60),
     "described": lambda root: Described(Folder(photos(root)), "edges"),
     "described, sparse": lambda root: Described(Folder(photos(root)), "sets"),
     "onnx": lambda root: Embedded(Folder(photos(root)), ImageModel(write_model(root / "m.onnx"))),
