@@ -17,12 +17,14 @@ The first term is one number per cluster, and the second is a weighted sum of in
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from closecall.core.linear.hyperplane import settled_signs
 from closecall.core.numerics.blas import one_thread
+from closecall.core.quantization.centroids import Centroids
 
 Arrays = dict[str, NDArray[np.generic]]
 Floats32 = NDArray[np.float32]
@@ -84,7 +86,7 @@ class Quantizer:
         n_leading = min(CLUSTERED, X.shape[1])
         leading = np.ascontiguousarray(P[:, :n_leading])
         centroids = _k_means(leading, min(n_clusters, len(X)), np.random.default_rng(seed))
-        P[:, :n_leading] -= centroids[_nearest(leading, centroids)]
+        P[:, :n_leading] -= centroids[Centroids.of(centroids).nearest(leading)]
         steps = HEADROOM / 127 * np.abs(P).max(axis=0)
         # A coordinate without variation gets a step that is small compared with the others.
         steps = np.maximum(steps, 1e-6 * steps.max() or 1.0).astype(np.float32)
@@ -104,10 +106,14 @@ class Quantizer:
         """Number of blocks of `BLOCK` bytes per row; the last block is padded with zeros."""
         return -(-len(self.centre) // BLOCK)
 
+    @cached_property
+    def _grouped(self) -> Centroids:
+        return Centroids.of(self.centroids)
+
     def labels(self, X: Floats32) -> Labels:
         """Return the cluster of each row, of shape (n,), uint16."""
         leading = self.directions[:, : self.centroids.shape[1]]
-        return _nearest(in_whole_tiles(X - self.centre, leading), self.centroids)
+        return self._grouped.nearest(in_whole_tiles(X - self.centre, leading))
 
     def encode(self, X: Floats32, labels: Labels) -> NDArray[np.int8]:
         """Return the bytes of rows, of shape (n, n_blocks * BLOCK), int8, given the cluster of each row."""
@@ -154,7 +160,7 @@ def _k_means(P: Floats32, n_clusters: int, rng: np.random.Generator) -> Floats32
     """
     centroids = P[np.sort(rng.choice(len(P), n_clusters, replace=False))]
     for _ in range(ITERATIONS):
-        labels = _nearest(P, centroids)
+        labels = Centroids.of(centroids).nearest(P)
         order = np.argsort(labels, kind="stable")
         sizes = np.bincount(labels, minlength=n_clusters)
         filled = np.flatnonzero(sizes)
@@ -163,14 +169,3 @@ def _k_means(P: Floats32, n_clusters: int, rng: np.random.Generator) -> Floats32
         centroids = P[rng.choice(len(P), n_clusters)]
         centroids[filled] = sums / sizes[filled, None]
     return centroids
-
-
-def _nearest(P: Floats32, centroids: Floats32) -> Labels:
-    """Return the index of the nearest centroid for each row of P, of shape (len(P),)."""
-    towards, squares = -2 * centroids.T, (centroids**2).sum(axis=1)
-    labels = np.empty(len(P), dtype=np.uint16)
-    for first in range(0, len(P), _ROWS_AT_ONCE):
-        distances = P[first : first + _ROWS_AT_ONCE] @ towards
-        distances += squares
-        labels[first : first + _ROWS_AT_ONCE] = distances.argmin(axis=1)
-    return labels
