@@ -23,6 +23,7 @@ Floats32 = NDArray[np.float32]
 Floats64 = NDArray[np.float64]
 
 _COPIED_ROWS = 2048
+_HASHED_IDS = 1 << 20
 
 _AHEAD = 4
 _LINE = 16
@@ -81,7 +82,9 @@ class PoolRows(Protocol):
 def fingerprint(pool: PoolRows) -> str:
     """Return sixteen hexadecimal digits computed from all ids and the features of at most 16 rows."""
     some = np.unique(np.linspace(0, len(pool) - 1, 16).astype(np.int64))
-    digest = hashlib.blake2b(pool.ids.astype("<i8").tobytes(), digest_size=8)
+    digest = hashlib.blake2b(digest_size=8)
+    for first in range(0, len(pool), _HASHED_IDS):  # the ids may be mapped from a disk
+        digest.update(pool.ids[first : first + _HASHED_IDS].astype("<i8", copy=False).data)
     digest.update(as_bytes(pool.rows(some)))
     return digest.hexdigest()
 
