@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import closecall.core.pool.build
+import closecall.core.pool.build_plan
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
 from closecall.core.sources import Source, source_from
@@ -33,9 +33,9 @@ def small_parts(
     }
     for name, size in sizes.items():
         if monkeypatch is None:
-            setattr(closecall.core.pool.build, name, size)
+            setattr(closecall.core.pool.build_plan, name, size)
         else:
-            monkeypatch.setattr(closecall.core.pool.build, name, size)
+            monkeypatch.setattr(closecall.core.pool.build_plan, name, size)
 
 
 def small_pool(path: Path, source: Source, **options: object) -> Pool:

@@ -159,7 +159,7 @@ def about_model(path: Path, provider: str | None = None, output: str | None = No
     """
     from closecall.core.onnx import load_model
     from closecall.core.onnx.runtime import CPU
-    from closecall.core.pool.build import FIRST_SEGMENT_ROWS
+    from closecall.core.pool.build_plan import FIRST_SEGMENT_ROWS
 
     model = load_model(path, provider=provider or CPU, output=output)
     features, speed, steps, *_ = model.about()

@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-import closecall.core.pool.build
+import closecall.core.pool.build_features
 from closecall.core.errors import InputError
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.pool.build import build
@@ -245,7 +245,7 @@ def test_bytes_do_not_depend_on_the_chunks(tmp_path, monkeypatch):
     """Nor on how many items are encoded at a time: one, or all."""
     pools = []
     for chunk in (1, 3, 500):
-        monkeypatch.setattr("closecall.core.pool.build.CHUNK_ITEMS", chunk)
+        monkeypatch.setattr("closecall.core.pool.build_plan.CHUNK_ITEMS", chunk)
         pools.append(build(fake(), tmp_path / str(chunk), dtype="byte"))
     assert contents(pools[0].path) == contents(pools[1].path) == contents(pools[2].path)
 
@@ -264,8 +264,9 @@ def test_segments_without_rows(tmp_path, monkeypatch):
 def test_interrupted_while_it_is_fitted(tmp_path, monkeypatch):
     """The next build begins with the codebook."""
     stop = threading.Event()
-    content = closecall.core.pool.build._content
-    monkeypatch.setattr(closecall.core.pool.build, "_content", lambda *given: stop.set() or content(*given))
+    module = closecall.core.pool.build_features
+    content = module.content_of
+    monkeypatch.setattr(module, "content_of", lambda *given: stop.set() or content(*given))
     stopped = build(fake(), tmp_path / "p", dtype="byte", stop=stop)
     assert (len(stopped), stopped.codebook) == (0, None)
     monkeypatch.undo()

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import closecall.core.pool.build
+import closecall.core.pool.build_plan
 from closecall.core.errors import InputError
 from closecall.core.features import compute
 from closecall.core.linear.hyperplane import Hyperplane
@@ -323,5 +323,5 @@ def test_sizes_of_parts(tmp_path: Path) -> None:
     pool = build(FakeSource(10_000, 2), tmp_path / "p")
     sizes = [part.rows for part in Manifest.read(pool.path).segments]
     assert sizes == [100, 300, 1200, 4800, 3600]
-    assert closecall.core.pool.build.SEGMENT_GROWTH == 3
-    assert 1_000_000 / closecall.core.pool.build.SEGMENT_ROWS <= 20
+    assert closecall.core.pool.build_plan.SEGMENT_GROWTH == 3
+    assert 1_000_000 / closecall.core.pool.build_plan.SEGMENT_ROWS <= 20

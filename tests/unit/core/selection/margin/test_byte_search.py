@@ -22,7 +22,7 @@ def pool(tmp_path_factory) -> Pool:
     source = FakeSource(N, D, held_out=range(0, N, 50), lean=2.0)
     with pytest.MonkeyPatch.context() as patch:
         for name, size in (("FIRST_SEGMENT_ROWS", 150), ("BYTE_SEGMENT_ROWS", 700)):
-            patch.setattr(f"closecall.core.pool.build.{name}", size)
+            patch.setattr(f"closecall.core.pool.build_plan.{name}", size)
         return build(source, tmp_path_factory.mktemp("byte") / "pool", dtype="byte")
 
 
