@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 from statistics import NormalDist
 from typing import Any, Self
 
@@ -48,6 +49,9 @@ median rank of the row found was the same.
 
 THRIFTY_BUDGET = 32_000
 """Budget of a query while time is short; see `QueryStrategy.thrifty`."""
+
+LARGE, SHARE_OF_LARGE = 10_000_000, 0.01
+"""A query examines this share of the rows of a byte pool with more than this number of rows."""
 
 PROMISING = 32
 """Number of rows, in addition to the number requested, that are scored exactly before all other rows."""
@@ -104,6 +108,10 @@ class MarginIndex(QueryStrategy):
         Maximum number of rows to examine. With None, every row that may be nearer than the rows found is
         examined, so the result is nearly exact. With a budget below `LEAST_BUDGET`, a random subsample is
         scored instead, with a warning.
+    share : float or None
+        Maximum share of the rows to examine, above 0 and at most 1, instead of a budget. At least
+        `LEAST_BUDGET` rows are examined. If neither is given, the share is `SHARE_OF_LARGE` on byte pools
+        with more than `LARGE` rows, and 1 on all other pools.
     confidence : float or None
         Approximate probability, between 0 and 1, of finding the nearest of the examined rows (see
         `core.selection.margin.kernels`). The default is `NEAR_EXACT`, because an item that is missed stays in
@@ -121,7 +129,7 @@ class MarginIndex(QueryStrategy):
 
     name = "margin-index"
     about = "The item nearest the boundary, found without scoring all items."
-    query_params = frozenset({"budget", "confidence"})
+    query_params = frozenset({"budget", "share", "confidence"})
 
     layout_: Layout
     statistics_: Statistics
@@ -134,12 +142,14 @@ class MarginIndex(QueryStrategy):
         self,
         *,
         budget: int | None = None,
+        share: float | None = None,
         confidence: float | None = None,
         n_clusters: int | None = None,
         random_state: int = 0,
     ) -> None:
         super().__init__(random_state=random_state)
         self.budget = budget
+        self.share = share
         self.confidence = confidence
         self.n_clusters = n_clusters
 
@@ -147,6 +157,10 @@ class MarginIndex(QueryStrategy):
         """See `QueryStrategy.check`."""
         if self.budget is not None and self.budget < 1:
             raise InputError(f"budget must be at least 1, or none, got {self.budget}")
+        if self.share is not None and not 0 < self.share <= 1:
+            raise InputError(f"share must be above 0 and at most 1, or none, got {self.share:g}")
+        if self.share is not None and self.budget is not None:
+            raise InputError("give margin-index a budget or a share, not both")
         if self.confidence is not None and not 0 < self.confidence < 1:
             raise InputError(f"confidence must be between 0 and 1, got {self.confidence}")
         if self.n_clusters is not None and not 1 <= self.n_clusters <= MAX_CLUSTERS:
@@ -160,8 +174,19 @@ class MarginIndex(QueryStrategy):
 
     def thrifty_params(self) -> dict[str, Any]:
         """See `QueryStrategy.thrifty_params`; limits the rows that a query reads to `THRIFTY_BUDGET`."""
-        rows = self.n_items if self.budget is None else min(self.budget, self.n_items)
-        return {"budget": THRIFTY_BUDGET} if rows > THRIFTY_BUDGET else {}
+        if self._most_rows <= THRIFTY_BUDGET:
+            return {}
+        return {"budget": THRIFTY_BUDGET} | ({} if self.share is None else {"share": None})
+
+    @property
+    def _most_rows(self) -> int:
+        """Maximum number of rows to examine."""
+        n_rows, share = self.n_items, self.share
+        if self.budget is not None:
+            return min(self.budget, n_rows)
+        if share is None:
+            share = SHARE_OF_LARGE if self._bytes is not None and n_rows > LARGE else 1.0
+        return min(max(LEAST_BUDGET, ceil(share * n_rows)), n_rows)
 
     def prepare(self, pool: PoolRows, progress: Progress | None) -> None:
         """See `QueryStrategy.prepare`."""
@@ -176,7 +201,7 @@ class MarginIndex(QueryStrategy):
         if self._instead is not None:
             return self._instead.choose(query)
         n_rows = self.n_items
-        limit = n_rows if self.budget is None else min(n_rows, max(self.budget, query.n))
+        limit = min(n_rows, max(self._most_rows, query.n))
         choice = self._nearest(query, limit)
         if len(choice.ids) < query.n and limit < n_rows:
             return self._nearest(query, n_rows)
@@ -185,9 +210,10 @@ class MarginIndex(QueryStrategy):
     def remember(self, hyperplanes: Sequence[Hyperplane]) -> list[object]:
         """See `QueryStrategy.remember`; an object has the scores of all rows.
 
-        With a budget, or if the rows are sparse or bytes, the object is None.
+        With a budget or a share, or if the rows are sparse or bytes, the object is None.
         """
-        if self.budget is not None or self._instead is not None or self._bytes is not None:
+        some = self.budget is not None or self.share is not None
+        if some or self._instead is not None or self._bytes is not None:
             return [None for _ in hyperplanes]
         hyperplanes = [balanced(hyperplane)[0] for hyperplane in hyperplanes]
         scores = np.empty((len(hyperplanes), self.n_items), dtype=np.float32)
@@ -292,7 +318,8 @@ class MarginIndex(QueryStrategy):
         return self.pool_.is_sparse or len(self.pool_.byte_segments) > 0
 
     def _scan(self) -> None:
-        strategy = ExhaustiveSearch() if self.budget is None else self._random_rows(self.budget)
+        whole = self.budget is None and self.share is None
+        strategy = ExhaustiveSearch() if whole else self._random_rows(self._most_rows)
         self._instead = strategy.fit(self.pool_)
 
     def _random_rows(self, budget: int) -> QueryStrategy:
@@ -307,7 +334,7 @@ class MarginIndex(QueryStrategy):
 
     def _set_confidence(self, n_blocks: int) -> None:
         n_looks = n_blocks + 1
-        reads_all = self.budget is None or self.budget >= self.n_items
+        reads_all = self._most_rows >= self.n_items
         confidence = self.confidence or (NEAR_EXACT if reads_all else WITH_BUDGET)
         self.z_ = -NormalDist().inv_cdf((1 - confidence) / (2 * n_looks))
         self._instead = None

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from closecall.core.errors import InputError
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
@@ -80,6 +81,26 @@ def test_a_budget_is_kept_but_for_whole_clusters(pool, monkeypatch):
     assert np.median(ranks) <= 2
     few = index.select(planes(1)[0], 900)
     assert len(few.ids) == 900
+
+
+def test_a_share_of_the_rows(pool, monkeypatch):
+    """Of a large byte pool, a hundredth is read unless more is asked for; never less than a minimum."""
+    monkeypatch.setattr("closecall.core.selection.margin.index.LEAST_BUDGET", 30)
+    largest = int(np.diff(MarginIndex().fit(pool)._bytes.statistics.starts).max())
+    for share in (0.001, 0.1, 0.4, 1.0):
+        wanted = max(30, int(np.ceil(share * len(pool))))
+        scored = [MarginIndex(share=share).fit(pool).select(plane, 1).scored for plane in planes(4)]
+        assert all(min(wanted, len(pool)) <= n <= wanted + largest for n in scored)
+    everything = MarginIndex().fit(pool)
+    assert everything.select(planes(1)[0], 1).scored == len(pool)
+    monkeypatch.setattr("closecall.core.selection.margin.index.LARGE", 1000)
+    assert everything.select(planes(1)[0], 1).scored <= 30 + largest
+    assert MarginIndex(share=1).fit(pool).select(planes(1)[0], 1).scored == len(pool)
+    with pytest.raises(InputError, match="a budget or a share, not both"):
+        MarginIndex(share=0.1, budget=9000).fit(pool)
+    for share in (0, -0.1, 1.1):
+        with pytest.raises(InputError, match="share must be above 0 and at most 1"):
+            MarginIndex(share=share).fit(pool)
 
 
 def test_nothing_is_stored_twice(pool, tmp_path):
