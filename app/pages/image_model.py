@@ -10,6 +10,7 @@ from closecall.app.pages.markdown import literal
 from closecall.app.pages.problems import show_problem
 from closecall.app.projects.image_models import (
     DOWNLOADS,
+    FEATURE_TYPES,
     FOLDER,
     TOOLS,
     AboutModel,
@@ -53,14 +54,17 @@ def choose_features(workspace: Workspace, *, offers_gist: bool = True) -> Chosen
         show_problem(error)
         return ChosenFeatures(str(path), provider, n_features=None)
     st.caption(literal(about.text))
-    is_half = st.checkbox(
-        "Half the disk space (float16)",
-        help="Features are stored with three decimal digits instead of seven.",
+    dtype = st.selectbox(
+        "Features stored as",
+        list(FEATURE_TYPES),
+        format_func=lambda name: f"{name}: {FEATURE_TYPES[name]}",
+        help="The classifier learns from the stored features. With byte, the margin index needs no further "
+        "disk space.",
     )
     return ChosenFeatures(
         str(path) if output == next(iter(about.outputs)) else f"{path}#{output}",
         provider,
-        "float16" if is_half else None,
+        None if dtype == "float32" else dtype,
         about.n_features,
         about.wait,
     )

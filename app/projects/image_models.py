@@ -28,6 +28,14 @@ PAIR = (
 """Files of a pair of models, one for images and one for texts."""
 
 
+FEATURE_TYPES: dict[FeatureType, str] = {
+    "float32": "about seven digits",
+    "float16": "half the disk space",
+    "byte": "less than a third, for many items",
+}
+"""What the page says about each type in which features can be stored."""
+
+
 @dataclass(frozen=True)
 class Download:
     """A model on the Hugging Face hub.
@@ -115,7 +123,7 @@ class ChosenFeatures:
         None for GIST, or if there are no models.
     provider : str or None
         The model's execution provider. If there is no choice of providers, this is None, which means the CPU.
-    dtype : {"float32", "float16"} or None
+    dtype : {"float32", "float16", "byte"} or None
         The type in which features are stored; None for the default.
     n_features : int or None
         Number of features; None if the model can't be used.

@@ -60,7 +60,7 @@ class NewProject:
         is made when the project is created, which can take long across a network.
     provider : str or None
         The execution provider of the model in `source_word`; None for the CPU.
-    dtype : {"float32", "float16"} or None
+    dtype : {"float32", "float16", "byte"} or None
         The type in which features are stored; None for float32.
     upload : sequence of (str, bytes)
         Image files that a person uploads, with their paths. The files are stored beside the projects, and
