@@ -38,7 +38,7 @@ from closecall.core.search import BucketTables
 from closecall.core.search.tables import Guarantee
 from closecall.core.selection import make_strategy
 from closecall.core.selection.hashed.papers import CodeSearch
-from closecall.core.selection.reader import PoolRows
+from closecall.core.selection.reader import PoolRows, RowReader
 
 LSH = RandomHyperplaneLSH.name
 
@@ -182,10 +182,8 @@ def angles_from(hyperplane: Hyperplane, pool: PoolRows, augmentation: Augmentati
     """
     constant, bias = augmentation.constant, hyperplane.bias
     norm = np.sqrt((hyperplane.normal @ hyperplane.normal + (bias / constant) ** 2) * (1 + constant**2))
-    out = np.empty(len(pool))
-    for first, X in pool.blocks():
-        out[first : first + X.shape[0]] = np.abs(X @ hyperplane.normal + bias)
-    return np.asarray(np.arcsin(np.minimum(out / norm, 1.0)))
+    margins = RowReader(pool).margins(np.arange(len(pool)), hyperplane)
+    return np.asarray(np.arcsin(np.minimum(margins / norm, 1.0)))
 
 
 def _any_within(angles: Floats, radius: float, epsilon: float) -> bool:
