@@ -49,12 +49,12 @@ def places_of(rows: Ints64, labels: Labels, starts: Ints64, order: Ints32) -> In
     return found
 
 
-@strict_kernel
+@fast_kernel
 def products(
     codes: Codes, fine: Codes, places: Ints64, clusters: Labels,
     centroids: Floats32, steps: Floats32, normal: Floats64, out: Floats64,
 ) -> None:  # fmt: skip
-    """Write uᵀp to `out`, for the row at each place, whose cluster is in `clusters`.
+    """Write uᵀp to `out`, for the row at each place, whose cluster is in `clusters`. The last bits may vary.
 
     `normal` is u, of shape (d,). `codes` has the shape (n_blocks, n, BLOCK), and `fine` (n, n_fine).
     """

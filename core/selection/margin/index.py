@@ -21,7 +21,14 @@ from closecall.core.selection.margin.byte_search import ByteSearch
 from closecall.core.selection.margin.kernels import search, turned
 from closecall.core.selection.margin.layout import Layout, read_only
 from closecall.core.selection.margin.tables import Found, Statistics, Tables
-from closecall.core.selection.nearest import at_most, balanced, float32_error, nearest_first, within_reach
+from closecall.core.selection.nearest import (
+    at_most,
+    balanced,
+    float32_error,
+    nearest_first,
+    rounding_error,
+    within_reach,
+)
 from closecall.core.selection.reader import PoolRows, Rows
 from closecall.core.selection.requests import Choice, Query
 from closecall.core.selection.subsample import Subsample
@@ -288,7 +295,7 @@ class MarginIndex(QueryStrategy):
             reach = np.partition(rough, n - 1)[n - 1] + found.error
             rows = rows[found.distances <= reach]
         rough = self.reader_.rough_margins(rows, hyperplane)
-        rows = rows[within_reach(rough, n, float32_error(hyperplane))]
+        rows = rows[within_reach(rough, n, rounding_error(hyperplane))]
         return nearest_first(rows, self.reader_.margins(rows, hyperplane), n)
 
     def arrays(self) -> Arrays:
