@@ -232,7 +232,7 @@ def test_mixtures_follow_the_margin_index_as_the_pool_grows(pool, tmp_path):
             "mixture:colour=red",
             "mixture has the parameters margin, likely, random, budget, random_state; got",
         ),
-        ("margin-index:n_clusters=4", "can give margin-index the parameters budget, confidence; got"),
+        ("margin-index:n_clusters=4", "can give margin-index the parameters budget, confidence, share; got"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_at_once(pool, tmp_path, word, message):
