@@ -132,7 +132,9 @@ def show_similar(project: OpenProject, similar: SimilarSession) -> None:
             put_into_address(IN_ADDRESS, similar.like.word)
         return {**shown, "beat": sent.get("beat")}
 
-    show_or_keep(SIMILAR, key, card)
+    pool = project.pool
+    with st.spinner("Searching…" if pool is None else f"Searching {len(pool):,} items…"):
+        show_or_keep(SIMILAR, key, card)
 
 
 main()

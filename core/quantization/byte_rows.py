@@ -21,6 +21,9 @@ from closecall.core.quantization.byte_kernels import (
 from closecall.core.quantization.codebook import FINE, Codebook, Encoded, Turned
 from closecall.core.quantization.quantizer import BLOCK, Floats32, Labels, in_whole_tiles
 
+FEW = 8
+"""For up to this many hyperplanes, one scan of the codes for each is faster than decoding the rows."""
+
 _ROWS_AT_ONCE = 512
 """Number of rows to score at a time in a scan; their coordinates fit into the cache of one core."""
 
@@ -140,11 +143,12 @@ class ByteRows:
     def scores(self, hyperplanes: Sequence[Hyperplane]) -> Floats32:
         """Return wᵀx + b of all rows shown under k hyperplanes, of shape (k, n_rows), in float32."""
         out = np.empty((len(hyperplanes), len(self.order)), dtype=np.float32)
-        if len(hyperplanes) == 1:
-            self._scan(hyperplanes[0], out[0])
-            return out[:, self.first : self.end]
-        for rows, scores in self._scores_in_order(hyperplanes):
-            out[:, rows] = scores
+        if len(hyperplanes) <= FEW:
+            for hyperplane, scores in zip(hyperplanes, out, strict=True):
+                self._scan(hyperplane, scores)
+        else:
+            for rows, scores in self._scores_in_order(hyperplanes):
+                out[:, rows] = scores
         return out[:, self.first : self.end]
 
     def _scan(self, hyperplane: Hyperplane, out: Floats32) -> None:

@@ -18,6 +18,7 @@ from closecall.core.pool.build_size import estimate
 from closecall.core.pool.columns import COLUMNS
 from closecall.core.pool.manifest import Manifest
 from closecall.core.pool.pool import Pool
+from closecall.core.quantization.byte_rows import FEW
 from closecall.core.quantization.codebook import codebook_bytes
 from closecall.core.sources import KINDS, source_from
 from tests.fakes import FakeSource
@@ -62,11 +63,12 @@ def test_every_way_of_reading_agrees(pool):
         firsts, blocks = zip(*pool.blocks(start), strict=True)
         assert firsts[0] == start
         assert np.abs(np.concatenate(blocks) - every[start:]).max() < 1e-6
-    planes = [Hyperplane(np.random.default_rng(seed).standard_normal(100), 0.1) for seed in range(3)]
-    for number, plane in enumerate(planes):
-        assert np.abs(pool.scores(plane) - plane.scores(every)).max() < 1e-5
-        together = np.concatenate([scores[number] for _, scores in pool.score_blocks(planes)])
-        assert np.abs(together - plane.scores(every)).max() < 1e-5
+    planes = [Hyperplane(np.random.default_rng(seed).standard_normal(100), 0.1) for seed in range(2 * FEW)]
+    expected = np.array([plane.scores(every) for plane in planes])
+    assert np.abs(pool.scores(planes[0]) - expected[0]).max() < 1e-5
+    for n in (2, len(planes)):
+        together = np.concatenate([scores for _, scores in pool.score_blocks(planes[:n])], axis=1)
+        assert np.abs(together - expected[:n]).max() < 1e-5
     assert list(pool.score_blocks([])) == []
     placed = pool.placed_rows_of(pool.ids[[5, 60, 2]])
     assert np.array_equal(placed.owners[0], every[[5, 60, 2]])
