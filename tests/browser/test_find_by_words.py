@@ -48,8 +48,8 @@ def test_what_is_described_is_shown_answered_and_labeled_first(
     what, without = (page.get_by_role("searchbox", name=name) for name in ("to find", "but not"))
     placeholder = page.locator(".placeholder")
     expect(placeholder.filter(has_text="Describe what to find")).to_be_visible(timeout=30_000)
-    expect(placeholder).to_have_count(1)  # the other search's grid has left
-    expect(what).to_be_focused()
+    expect(placeholder).to_have_count(1, timeout=30_000)  # the other search's grid has left
+    expect(what).to_be_focused(timeout=30_000)
     what.press_sequentially("a seven", delay=60)
     without.fill("a bold")
     expect(page.locator(".tile")).to_have_count(0)
