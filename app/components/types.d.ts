@@ -147,6 +147,8 @@ export type History = Record<string, (number | null)[]>;
 /** The numbers in the margin. */
 export interface RoundNotes extends Record<Measured, number | null> {
   full_scan_ms: number | null;
+  /** Whether only a part of the items was scanned. */
+  full_scan_is_estimate?: boolean;
   total: number;
   n_labels: number | null;
   held_out: number;

@@ -5,6 +5,9 @@ time then says little about selections that are made later. Scans are therefore 
 shortly after a selection. The page shows the shortest of the last times: if other work delays some scans, the
 selections do not look faster for it. All scans together take at most `SHARE` of the time. Until there are
 `RECENT` times, they may take `FIRST_SHARE`.
+
+Of a large pool, only a part is scanned (`MOST_ROWS`), and the time is multiplied accordingly. A scan of all
+items would take seconds, and it would push the items that the selections read out of memory.
 """
 
 from __future__ import annotations
@@ -31,6 +34,9 @@ FIRST_SHARE, SHARE = 0.05, 0.01
 A scan uses all processors, so it delays the answers of all who label. With a million items and 20 people at
 one question, a share of 5 % was 10 % of the server's processor time.
 """
+
+MOST_ROWS = 10_000_000
+"""Maximum number of items that are scanned to measure the time."""
 
 GROWTH = 1.25
 """A measurement is discarded when the pool has grown by this factor."""
@@ -79,7 +85,7 @@ class FullScanTimes:
         self._is_used = False
         began = time.monotonic()
         self._discard(len(pool))
-        self._times.append((len(pool), _timed(pool)))
+        self._times.append((len(pool), _timed(pool) * factor_of(len(pool))))
         share = SHARE if len(self._times) == RECENT else FIRST_SHARE
         self._rest_until = time.monotonic() + (time.monotonic() - began) * (1 / share - 1)
 
@@ -88,9 +94,17 @@ class FullScanTimes:
             self._times.popleft()
 
 
+def factor_of(n_items: int) -> float:
+    """Return the number of items divided by the number that is scanned; above 1, the time is an estimate."""
+    return max(1.0, n_items / MOST_ROWS)
+
+
 def _timed(pool: Pool) -> float:
-    """Return the time of a scan in milliseconds. If scans are short, it is the median of several scans."""
-    strategy = make_strategy("exhaustive").fit(pool)
+    """Return the time of a scan of at most `MOST_ROWS` items in milliseconds.
+
+    If scans are short, it is the median of several scans.
+    """
+    strategy = make_strategy("exhaustive").fit(pool.prefix(min(len(pool), MOST_ROWS)))
     plane = Hyperplane(np.full(pool.n_features, pool.n_features**-0.5), 0.0)
     seconds = list[float]()
     while sum(seconds) < TIMED_SECONDS and len(seconds) < MOST_SCANS:

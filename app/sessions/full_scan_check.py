@@ -13,6 +13,7 @@ import numpy as np
 from closecall.app.engine.exclusion import excluded_then, standing_then
 from closecall.app.engine.selection_parameters import GROUPS, description_of
 from closecall.app.engine.training import train_concept
+from closecall.app.indexes.full_scan import factor_of
 from closecall.core.errors import InputError
 from closecall.core.evaluation.rank import BruteForce
 from closecall.core.linear.hyperplane import Hyperplane
@@ -41,7 +42,7 @@ class Comparison:
         Duration of the selection as recorded in the log, in milliseconds.
     full_scan_ms : float
         Duration of a full scan in milliseconds. It is the time that the page shows beside the selection
-        (`app.indexes.full_scan`). If no such time was measured, it is the time of this scan.
+        (`app.indexes.full_scan`). If that is missing or an estimate, it is the time of this scan.
     """
 
     rank: int
@@ -78,7 +79,7 @@ def compare(session: SessionState, selection_id: str) -> Comparison:
     hyperplane = _hyperplane_then(session, record, standing)
     exclude = excluded_then(standing, record)
     scan = make_strategy("exhaustive").fit(pool).select(hyperplane, exclude=exclude)
-    usual_ms = project.indexes.full_scan.beside(selection_id)
+    usual_ms = None if factor_of(len(pool)) > 1 else project.indexes.full_scan.beside(selection_id)
     brute_force = BruteForce(pool, hyperplane, exclude=exclude)
     return Comparison(
         rank=brute_force.rank(record.item),

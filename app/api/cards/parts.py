@@ -12,6 +12,7 @@ from closecall.app.display.strategy_labels import label_of
 from closecall.app.display.thumbnails import look_of
 from closecall.app.engine.selection_parameters import DIRECTION, PART, SEARCH, WORDS, is_hurried
 from closecall.app.engine.training import accuracy_of_always_no
+from closecall.app.indexes.full_scan import factor_of
 from closecall.core.duplicates import unrepeated_held_out
 from closecall.core.errors import InputError
 from closecall.storage import AnswerRecord, Counts, SelectionRecord
@@ -155,6 +156,7 @@ def _notes(session: SessionState, shown: SelectionRecord | None, counts: Counts)
     return {
         "selection_ms": shown.selection_ms if shown else None,
         "full_scan_ms": session.project.indexes.full_scan.beside(shown.id) if shown else None,
+        "full_scan_is_estimate": factor_of(n_items) > 1,
         "margin": shown.margin if shown else None,
         "scored": shown.items_scored if shown else 0,
         "total": shown.items_total if shown else n_items,

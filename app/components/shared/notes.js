@@ -37,7 +37,8 @@ const ROWS = [
     hint: "How long the strategy took to choose; beside it, how long a full scan of all items takes while you label.",
     unit: "ms",
     write: fixed(2),
-    aside: ({ full_scan_ms: ms }) => (ms == null ? "" : `full scan ${scanTime(ms)} ms`),
+    aside: ({ full_scan_ms: ms, full_scan_is_estimate: isEstimate }) =>
+      ms == null ? "" : `full scan ${isEstimate ? "about " : ""}${scanTime(ms)} ms`,
     scale: Math.log,
   },
   {

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import pytest
 
 from closecall.app.indexes import full_scan
 from closecall.app.indexes.full_scan import FIRST_SHARE, RECENT, SHARE, FullScanTimes
+from closecall.core.pool.build import build
+from closecall.core.selection.exhaustive import ExhaustiveSearch
+from closecall.core.selection.requests import Choice, Query
+from tests.fakes import FakeSource
 
 
 class Pool:
@@ -106,3 +113,22 @@ def test_a_larger_pool_is_timed_again(world: World) -> None:
     world.ms = 500
     label(times, world, 1, Pool(10_000))
     assert times.ms == 500
+
+
+def test_a_part_of_a_large_pool_is_scanned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The time stands for all items."""
+    pool, scanned = build(FakeSource(40), tmp_path), list[int]()
+
+    class Scan(ExhaustiveSearch):
+        def choose_many(self, queries: Sequence[Query]) -> list[Choice]:
+            scanned.append(self.n_items)
+            return super().choose_many(queries)
+
+    monkeypatch.setattr(full_scan, "make_strategy", lambda _: Scan())
+    monkeypatch.setattr(full_scan, "MOST_ROWS", 10)
+    part = full_scan._timed(pool)
+    assert set(scanned) == {10}
+    monkeypatch.setattr(full_scan, "_timed", lambda _: part)
+    times = FullScanTimes()
+    label(times, World(), 1, pool)
+    assert times.ms == pytest.approx(part * len(pool) / 10)
