@@ -43,7 +43,13 @@ from closecall.core.errors import InputError
 from closecall.core.evaluation.rank import BruteForce, margins_of
 from closecall.core.pool.name_index import Names
 from closecall.core.pool.pool import Pool
-from closecall.core.selection import PoolExhausted, QueryStrategy, Selection, make_strategy
+from closecall.core.selection import (
+    PoolExhausted,
+    QueryStrategy,
+    Selection,
+    make_strategy,
+    strategy_of_log,
+)
 from closecall.storage import (
     AnswerRecord,
     ConceptRecord,
@@ -315,7 +321,7 @@ def _strategy_as_then(
 ) -> QueryStrategy:
     if name in ("example", "description"):
         return make_strategy("exhaustive").fit(then)  # any strategy that needs a hyperplane does the same
-    strategy = make_strategy(name, **parameters)
+    strategy = strategy_of_log(name, parameters)
     key = json.dumps([strategy.index_name, strategy.index_params()], sort_keys=True)
     if key not in fitted:
         fitted[key] = make_strategy(strategy.index_name, **strategy.index_params()).fit(then)

@@ -3,7 +3,13 @@
 from closecall.core.selection.arrays import ArrayPool
 from closecall.core.selection.base import Progress, QueryStrategy
 from closecall.core.selection.reader import PoolRows, RowReader
-from closecall.core.selection.registry import STRATEGIES, make_strategy, strategy_class, strategy_names
+from closecall.core.selection.registry import (
+    STRATEGIES,
+    make_strategy,
+    strategy_class,
+    strategy_names,
+    strategy_of_log,
+)
 from closecall.core.selection.requests import Choice, PoolExhausted, Query, Request, Selection
 from closecall.core.selection.words import covering, strategy_from
 
@@ -24,4 +30,5 @@ __all__ = [
     "strategy_class",
     "strategy_from",
     "strategy_names",
+    "strategy_of_log",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -30,6 +31,9 @@ ENTRY_POINTS = "closecall.strategies"
 
 FORMER_ENTRY_POINTS = "marginalia.strategies"
 """Name of the entry point group before the program was renamed to Closecall."""
+
+FORMER_DEFAULTS = {"refills": False}
+"""Values of parameters that the logs of earlier versions do not contain."""
 
 FORMER_PACKAGES = ("app", "core", "storage")
 """Top-level packages that are now subpackages of `closecall`."""
@@ -120,3 +124,16 @@ def make_strategy(name: str, *, random_state: int = 0, **params: Any) -> QuerySt
     except TypeError as error:
         allowed = ", ".join(cls.param_names())
         raise InputError(f"{name} has the parameters {allowed}; got {', '.join(params)}") from error
+
+
+def strategy_of_log(name: str, params: Mapping[str, Any]) -> QueryStrategy:
+    """Make the strategy that a log names, unfitted, with the logged parameters; see `FORMER_DEFAULTS`.
+
+    Raises
+    ------
+    InputError
+        See `make_strategy`.
+    """
+    known = strategy_class(name).param_names()
+    former = {param: value for param, value in FORMER_DEFAULTS.items() if param in known}
+    return make_strategy(name, **{**former, **params})

@@ -12,7 +12,7 @@ which takes less time than hashing.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -43,6 +43,10 @@ class HashedSearch(QueryStrategy):
     n_candidates : int
         Number of candidates that are scored; N^ρ = 500 in Jain et al. (NIPS 2010). At least ten candidates
         are scored per requested item.
+    refills : bool
+        Whether other rows replace the candidates that may not be selected, as if the structure had no
+        excluded rows. Otherwise, up to half of the candidates are lost, as in earlier versions: labels that
+        do not change the hyperplane then leave fewer and fewer candidates.
     megabytes : int
         Memory limit in MB for the search structure; codes are not counted.
     random_state : int
@@ -58,12 +62,20 @@ class HashedSearch(QueryStrategy):
     structure_: SearchStructure
 
     def __init__(
-        self, *, structure: str, n_functions: int | None, n_candidates: int, megabytes: int, random_state: int
+        self,
+        *,
+        structure: str,
+        n_functions: int | None,
+        n_candidates: int,
+        refills: bool,
+        megabytes: int,
+        random_state: int,
     ) -> None:
         super().__init__(random_state=random_state)
         self.structure = structure
         self.n_functions = n_functions
         self.n_candidates = n_candidates
+        self.refills = refills
         self.megabytes = megabytes
 
     @abstractmethod
@@ -127,6 +139,23 @@ class HashedSearch(QueryStrategy):
 
     def _hasher_params(self) -> dict[str, Any]:
         return {"n_functions": self.n_functions, "random_state": self.random_state}
+
+    def _allowed_of(self, propose: Callable[[int], Rows], query: Query) -> Rows:
+        """Return the first of the proposed rows that may be selected, as many as wanted if there are as many.
+
+        `propose(m)` returns about m rows, the most promising first.
+        """
+        wanted = self._wanted(query)
+        enough = wanted if self.refills else max(query.n, wanted // 2)
+        asked = wanted + (min(len(query.exclude), wanted) if self.refills else 0)
+        while True:
+            allowed = self._allowed(propose(asked), query)
+            if len(allowed) >= enough or asked >= self.n_items:
+                return allowed[:wanted]
+            asked *= 4
+
+    def _allowed(self, rows: Rows, query: Query) -> Rows:
+        return rows[query.allowed(self.pool_.ids[rows])]
 
     def _wanted(self, query: Query) -> int:
         """Return the number of candidates to score."""

@@ -31,6 +31,7 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections.abc import Mapping
+from functools import partial
 from math import pi
 from typing import Any, ClassVar, Literal, Self
 
@@ -84,15 +85,16 @@ class CodeSearch(HashedSearch):
         given, some tables share functions, and the guarantee counts only tables that share none.
     n_candidates : int
         Number of rows that are scored if no radius is given (N^ρ in Jain et al., 2010). At least ten rows are
-        scored per requested item. If fewer than half of these rows remain after exclusion, a search of
-        permuted orders is repeated for four times as many rows.
+        scored per requested item.
+    refills : bool
+        See `HashedSearch`; only for "orders". In tables, excluded rows are never counted.
     megabytes : int
         Memory limit in MB for orders or tables; codes are not counted. If a radius is given and n_functions
         is not, codes and functions are counted, too.
     random_state : int
     """
 
-    query_params: ClassVar[frozenset[str]] = frozenset({"n_candidates"})
+    query_params: ClassVar[frozenset[str]] = frozenset({"n_candidates", "refills"})
     structures: ClassVar[Mapping[str, type[SearchStructure]]] = {
         structure.name: structure for structure in (PermutedOrders, BucketTables)
     }
@@ -111,6 +113,7 @@ class CodeSearch(HashedSearch):
         epsilon: float | None = None,
         n_functions: int | None = None,
         n_candidates: int = 500,
+        refills: bool = True,
         megabytes: int = 200,
         random_state: int = 0,
     ) -> None:
@@ -120,6 +123,7 @@ class CodeSearch(HashedSearch):
             structure=structure,
             n_functions=n_functions,
             n_candidates=n_candidates,
+            refills=refills,
             megabytes=megabytes,
             random_state=random_state,
         )
@@ -229,12 +233,7 @@ class CodeSearch(HashedSearch):
         if isinstance(self.structure_, BucketTables):
             return self._in_buckets(self.structure_, code, query)
         assert isinstance(self.structure_, PermutedOrders)
-        wanted = asked = self._wanted(query)
-        while True:
-            allowed = self._allowed(self.structure_.proposed(code, asked), query)
-            if len(allowed) >= max(query.n, wanted // 2) or asked >= self.n_items:
-                return allowed[:wanted]
-            asked *= 4
+        return self._allowed_of(partial(self.structure_.proposed, code), query)
 
     def _in_buckets(self, tables: BucketTables, code: QueryCode, query: Query) -> Rows:
         """Return rows from the buckets of the hyperplane; if too many are excluded, add other rows."""
@@ -247,9 +246,6 @@ class CodeSearch(HashedSearch):
         if len(further) >= query.n:
             return further[:wanted]
         return self._allowed(np.arange(self.n_items), query)[:wanted]
-
-    def _allowed(self, rows: Rows, query: Query) -> Rows:
-        return rows[query.allowed(self.pool_.ids[rows])]
 
 
 class HHashSearch(CodeSearch):
@@ -307,6 +303,7 @@ class EHHashSearch(CodeSearch):
         epsilon: float | None = None,
         n_functions: int | None = None,
         n_candidates: int = 500,
+        refills: bool = True,
         megabytes: int = 200,
         random_state: int = 0,
     ) -> None:
@@ -316,6 +313,7 @@ class EHHashSearch(CodeSearch):
             epsilon=epsilon,
             n_functions=n_functions,
             n_candidates=n_candidates,
+            refills=refills,
             megabytes=megabytes,
             random_state=random_state,
         )
@@ -407,6 +405,7 @@ class LBHHashSearch(CodeSearch):
         structure: Structure = "orders",
         n_functions: int = 32,
         n_candidates: int = 500,
+        refills: bool = True,
         megabytes: int = 200,
         random_state: int = 0,
     ) -> None:
@@ -414,6 +413,7 @@ class LBHHashSearch(CodeSearch):
             structure=structure,
             n_functions=n_functions,
             n_candidates=n_candidates,
+            refills=refills,
             megabytes=megabytes,
             random_state=random_state,
         )

@@ -36,8 +36,9 @@ class WeightedSearch(HashedSearch):
         scored. A scan compares all rows.
     n_candidates : int
         Number of rows that are scored: the rows with the most similar codes. At least ten rows are scored per
-        requested item. If fewer than half of these rows remain after exclusion, the search is repeated for
-        four times as many rows.
+        requested item.
+    refills : bool
+        See `HashedSearch`.
     megabytes : int
         Memory limit in MB for permuted orders. Codes are not counted; with 300 functions, they take 80 bytes
         per row for H-Hash, and 40 for other families. A table takes only 4 bytes per row, and a scan nothing.
@@ -48,7 +49,7 @@ class WeightedSearch(HashedSearch):
     random_state : int
     """
 
-    query_params: ClassVar[frozenset[str]] = frozenset({"measure", "n_candidates"})
+    query_params: ClassVar[frozenset[str]] = frozenset({"measure", "n_candidates", "refills"})
     structures = STRUCTURES
     weighted = True
 
@@ -60,6 +61,7 @@ class WeightedSearch(HashedSearch):
         n_functions: int = 300,
         n_compared: int = 8_000,
         n_candidates: int = 500,
+        refills: bool = True,
         megabytes: int = 200,
         centred: bool = True,
         scale: float = 1.0,
@@ -70,6 +72,7 @@ class WeightedSearch(HashedSearch):
             structure=structure,
             n_functions=n_functions,
             n_candidates=n_candidates,
+            refills=refills,
             megabytes=megabytes,
             random_state=random_state,
         )
@@ -101,16 +104,13 @@ class WeightedSearch(HashedSearch):
 
     def _candidates(self, query: Query) -> Rows:
         code = self.hasher_.query(query.plane())
-        wanted = self._wanted(query)
-        asked = wanted
-        while True:
-            rows = self.structure_.candidates(
-                code, asked, n_compared=max(self.n_compared, asked), measure=self.measure
+
+        def proposed(n: int) -> Rows:
+            return self.structure_.candidates(
+                code, n, n_compared=max(self.n_compared, n), measure=self.measure
             )
-            allowed = rows[query.allowed(self.pool_.ids[rows])]
-            if len(allowed) >= max(query.n, wanted // 2) or asked >= self.n_items:
-                return allowed[:wanted]
-            asked *= 4
+
+        return self._allowed_of(proposed, query)
 
 
 class WeightedHHash(WeightedSearch):
@@ -166,6 +166,7 @@ class WeightedLBHHash(WeightedSearch):
         n_functions: int = 32,
         n_compared: int = 8_000,
         n_candidates: int = 500,
+        refills: bool = True,
         megabytes: int = 200,
         centred: bool = True,
         scale: float = 1.0,
@@ -178,6 +179,7 @@ class WeightedLBHHash(WeightedSearch):
             n_functions=n_functions,
             n_compared=n_compared,
             n_candidates=n_candidates,
+            refills=refills,
             megabytes=megabytes,
             centred=centred,
             scale=scale,
@@ -218,6 +220,7 @@ class WeightedEHHash(WeightedSearch):
         n_functions: int = 300,
         n_compared: int = 8_000,
         n_candidates: int = 500,
+        refills: bool = True,
         megabytes: int = 200,
         centred: bool = True,
         scale: float = 1.0,
@@ -230,6 +233,7 @@ class WeightedEHHash(WeightedSearch):
             n_functions=n_functions,
             n_compared=n_compared,
             n_candidates=n_candidates,
+            refills=refills,
             megabytes=megabytes,
             centred=centred,
             scale=scale,

@@ -163,18 +163,23 @@ def check_against_a_plain_reading(pool, planes, name, structure, how):
         of_plane = bits_of_plane(strategy.hasher_, plane)
         own = strategy.hasher_.hash_hyperplane(plane).unpacked().reshape(of_plane.shape) == 1
         assert ((own == (of_plane >= 0)) | (np.abs(of_plane) < 1e-4)).all()
-        found = beside(orders, own, wanted) if orders else in_buckets(strategy.structure_, rows, own, wanted)
-        candidates = np.array(found, dtype=np.int64)
-        n = min(10, len(candidates))
-        if n == 0:  # nothing is in the hyperplane's buckets: others are looked up
-            empty += 1
-            continue
-        chosen = strategy.select(plane, n)
-        margins = np.abs(X[candidates] @ plane.normal + plane.bias)
-        nearest = candidates[np.lexsort((candidates, margins))[:n]]
-        assert chosen.scored == len(candidates)
-        assert np.array_equal(chosen.ids, pool.ids[nearest])
-        assert np.allclose(chosen.margins, np.sort(margins)[:n], atol=1e-6)
+        exclude = np.empty(0, dtype=np.int64)
+        for labeled in (0, 10):  # as if labeled items were not in the database
+            more = wanted + labeled
+            found = beside(orders, own, more) if orders else in_buckets(strategy.structure_, rows, own, more)
+            there = np.array(found, dtype=np.int64)
+            candidates = there[~np.isin(pool.ids[there], exclude)][:wanted]
+            n = min(10, len(candidates))
+            if n == 0:  # nothing is in the hyperplane's buckets: others are looked up
+                empty += not labeled
+                break
+            chosen = strategy.select(plane, n, exclude=exclude)
+            margins = np.abs(X[candidates] @ plane.normal + plane.bias)
+            nearest = candidates[np.lexsort((candidates, margins))[:n]]
+            assert chosen.scored == len(candidates)
+            assert np.array_equal(chosen.ids, pool.ids[nearest])
+            assert np.allclose(chosen.margins, np.sort(margins)[:n], atol=1e-6)
+            exclude = np.sort(chosen.ids)
     assert empty <= (0 if structure == "orders" else len(planes) / 4)
 
 

@@ -6,7 +6,13 @@ import pytest
 
 import closecall.core.selection.registry
 from closecall.core.errors import InputError
-from closecall.core.selection import STRATEGIES, make_strategy, strategy_from, strategy_names
+from closecall.core.selection import (
+    STRATEGIES,
+    make_strategy,
+    strategy_from,
+    strategy_names,
+    strategy_of_log,
+)
 from tests.contract.kit import LowestIdFirst, gaussian_pool, hyperplanes
 
 
@@ -154,3 +160,14 @@ def test_a_word_that_names_none_is_refused(word, message):
 def test_a_word_takes_another_packages_parameters_as_they_come(plugins):
     """Where a class does not say of what kind its parameters are, the text decides."""
     assert strategy_from("lowest-id:random_state=3").params() == {"random_state": 3}
+
+
+@pytest.mark.parametrize("name", [name for name in STRATEGIES if "hash" in name])
+def test_logs_of_earlier_versions_keep_their_meaning(name):
+    """They don't name what came later; see `FORMER_DEFAULTS`."""
+    logged = make_strategy(name).params()
+    assert strategy_of_log(name, logged).params() == logged
+    del logged["refills"]
+    assert strategy_of_log(name, logged).params() == logged | {"refills": False}
+    assert make_strategy(name, **logged).params() == logged | {"refills": True}
+    assert strategy_of_log("margin-index", {}).params() == make_strategy("margin-index").params()
