@@ -30,6 +30,9 @@ from closecall.core.selection.requests import Choice, Query
 THRIFTY_CANDIDATES = 100
 """Number of candidates while time is short; see `QueryStrategy.thrifty`."""
 
+SPARE = 4
+"""A structure is asked for up to 1 / `SPARE` more candidates than wanted, to replace excluded ones."""
+
 
 class HashedSearch(QueryStrategy):
     """Base class of strategies that score the candidates proposed by hashing and return the nearest.
@@ -147,12 +150,12 @@ class HashedSearch(QueryStrategy):
         """
         wanted = self._wanted(query)
         enough = wanted if self.refills else max(query.n, wanted // 2)
-        asked = wanted + (min(len(query.exclude), wanted) if self.refills else 0)
+        asked = wanted + (min(len(query.exclude), wanted // SPARE) if self.refills else 0)
         while True:
             allowed = self._allowed(propose(asked), query)
             if len(allowed) >= enough or asked >= self.n_items:
                 return allowed[:wanted]
-            asked *= 4
+            asked *= 2 if self.refills else 4
 
     def _allowed(self, rows: Rows, query: Query) -> Rows:
         return rows[query.allowed(self.pool_.ids[rows])]
