@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from closecall.app.experiments.compare.statistics import mean_and_halfwidth
 from closecall.core.files.durable import disk_trouble
 
 QUIET = 0.9
-"""Ratio of processor time to wall-clock time below which a scan counts as disturbed by other programs."""
+"""Ratio of processor time to wall-clock time below which selections count as disturbed by other programs."""
 
 
 def write_json(path: Path | None, result: dict[str, Any] | Sequence[dict[str, Any]]) -> None:
@@ -88,16 +88,21 @@ def each(values: Iterable[float | None]) -> str:
     return " ".join("–" if value is None else f"{value:g}" for value in values)
 
 
-def show_disturbance(share: float) -> None:
-    """Print a warning if other programs seem to have disturbed the exhaustive scan.
+def show_disturbance(shares: Mapping[str, float]) -> None:
+    """Print a warning if other programs seem to have disturbed the selections that were timed.
 
-    The sign of this is that `share`, the scan's processor time divided by its wall-clock time, is below
-    `QUIET`.
+    The sign of this is that a share is below `QUIET`.
+
+    Parameters
+    ----------
+    shares : mapping of str to float
+        Processor time of selections divided by their wall-clock time, by strategy.
     """
-    if share < QUIET:
+    waited = [f"{name} for {100 * share:.0f} %" for name, share in shares.items() if share < QUIET]
+    if waited:
         click.echo(
-            f"Other programs ran, too: the exhaustive scan had a processor for {100 * share:.0f} % of its "
-            "time, which flatters whatever is short."
+            "Other programs ran, too, so wall-clock times and their ratios are unreliable. Strategies had a "
+            f"processor for only a part of their time: {', '.join(waited)}."
         )
 
 

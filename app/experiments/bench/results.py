@@ -98,7 +98,8 @@ class SelectionResults:
         percentile of this ratio. ``cpu_ratio_to_exhaustive`` is the median ratio of processor times, which
         are more reliable while other programs run. ``remember_cpu_ms_per_round`` is the mean processor time
         of `Contender.remember`. ``cpu_ms_per_round`` is the mean processor time of a selection, including
-        `Contender.remember`.
+        `Contender.remember`. ``cpu_share`` is the processor time of all selections, without
+        `Contender.remember`, divided by their wall-clock time.
 
         ``recall_at_1`` is the share of hyperplanes whose nearest item was found, and ``recall_at_1_low`` its
         one-sided lower 95 % bound.
@@ -146,6 +147,7 @@ class SelectionResults:
             "ms_box": asdict(box(ms)),
             "cpu_ms_per_round": float(cpu_ms.mean()) + remember_cpu_ms,
             "remember_cpu_ms_per_round": remember_cpu_ms,
+            "cpu_share": float(cpu_ms.sum() / ms.sum()),
             "ratio_to_exhaustive": float(np.median(ratios)),
             "p90_ratio_to_exhaustive": float(np.percentile(ratios, 90)),
             "cpu_ratio_to_exhaustive": float(np.median(cpu_ratios)),

@@ -24,7 +24,6 @@ import numpy as np
 from closecall.app.display.phrases import counted
 from closecall.app.experiments.bench.boxes import draw_boxes
 from closecall.app.experiments.bench.contenders import (
-    REFERENCE,
     Contender,
     contenders,
     default_words,
@@ -267,8 +266,7 @@ class Selection(Experiment[Pool]):
             show_table(OVER_DRAWS, [_cells_over_draws(row) for row in measured])
         for row in rows[len(measured) :]:
             click.echo(f"{row['strategy']} failed: {row['failure']}.")
-        scan = next(row for row in rows if row["strategy"] == REFERENCE)
-        show_disturbance(scan["cpu_ms_per_round"] / scan["median_ms"])
+        show_disturbance({row["strategy"]: row["cpu_share"] for row in measured})
 
     def conclude(self, rows: Sequence[Row]) -> None:
         """Explain the columns, and draw the requested plots; exit with status 1 if a strategy failed."""

@@ -24,7 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from closecall.app.engine.strategy_memory import WORTHWHILE_SECONDS, Memories
-from closecall.app.experiments.bench.contenders import Answer, Contender, StrategyContender, contenders
+from closecall.app.experiments.bench.contenders import (
+    REFERENCE,
+    Answer,
+    Contender,
+    StrategyContender,
+    contenders,
+)
 from closecall.app.experiments.bench.experiment import Experiment, Row, about
 from closecall.app.experiments.bench.report import share_in_words, show_disturbance
 from closecall.app.experiments.bench.rounds import planes_for
@@ -235,7 +241,7 @@ class Sessions(Experiment[Pool]):
             f"  The nearest item was found in {found:.1f} % of {row['sessions'] * row['rounds']:,} rounds "
             f"(at least {low:.1f} %, with 95 % confidence)."
         )
-        show_disturbance(row["scan_cpu_share"])
+        show_disturbance({REFERENCE: row["scan_cpu_share"]})
 
 
 def sessions_of(planes: Sequence[Plane], n_sessions: int, n_rounds: int) -> list[list[Plane]]:

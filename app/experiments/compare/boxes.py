@@ -29,8 +29,13 @@ class Cost(NamedTuple):
     margin: Box
 
 
-def draw_costs(picture: FigureBase, costs: Mapping[str, Cost]) -> None:
-    """Draw box plots of selection times and of |wᵀx + b|, one row per strategy, the first on top."""
+def draw_costs(
+    picture: FigureBase, costs: Mapping[str, Cost], *, of_times: str = "Selection time, ms"
+) -> None:
+    """Draw box plots of selection times and of |wᵀx + b|, one row per strategy, the first on top.
+
+    `of_times` is the title of the times.
+    """
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
     times, margins = picture.subplots(1, 2, sharey=True)
@@ -47,7 +52,7 @@ def draw_costs(picture: FigureBase, costs: Mapping[str, Cost]) -> None:
     scan = next((cost for name, cost in costs.items() if name_of(name) == EXHAUSTIVE), None)
     if scan:
         times.axvline(scan.ms.median, color=INK, linewidth=1, linestyle=":", zorder=1)
-    title(times, "Selection time, ms")
+    title(times, of_times)
     title(margins, "|wᵀx| of what was selected")
     for axes in (times, margins):
         plain(axes, "x")

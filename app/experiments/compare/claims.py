@@ -9,6 +9,9 @@ is below, and it is open otherwise. A claim holds if all its statements hold. It
 them does not hold, and it is open otherwise. Intervals need at least three classes, or three runs if
 there is only one class. Without intervals, there is too little data for a verdict.
 
+Times of selections are processor times, because other programs would lengthen wall-clock times. Processor
+times add up over threads. `core.simulation.race` limits BLAS to one thread, and our strategies start none.
+
 References
 ----------
 .. [1] P. Jain, S. Vijayanarasimhan, K. Grauman: Hashing hyperplane queries to near points with applications
@@ -162,8 +165,8 @@ class Measures:
         return np.asarray(self.results.of(self.results.gain, name)[:, -1])
 
     def log_seconds(self, name: str) -> Floats:
-        """Return the natural logarithm of the median selection time in seconds; shape (n_units,)."""
-        return np.asarray(np.log(np.median(self.results.of(self.results.select_seconds, name), axis=1)))
+        """Return the natural logarithm of the median processor time in seconds; shape (n_units,)."""
+        return np.asarray(np.log(np.median(self.results.of(self.results.select_cpu_seconds, name), axis=1)))
 
     def log_margin(self, name: str) -> Floats:
         """Return the natural logarithm of the median |wᵀx + b| of the selected items; shape (n_units,)."""
@@ -181,7 +184,7 @@ class Measures:
         """Return the increase in AUROC since round 0, in points, averaged over time; shape (n_units,).
 
         In a race, the average is over the same time span for all strategies. The span ends when the quickest
-        strategy has all its labels. The time is that of selection and labeling.
+        strategy has all its labels. The time is that of `spent`.
         """
         gain = self.results.of(self.results.gain, name)
         return np.array(
@@ -194,9 +197,9 @@ class Measures:
     def spent(self, name: str) -> Floats:
         """Return, for each round, the total seconds of selection and labeling until its end.
 
-        The shape is (n_units, iterations + 1); round 0 ends at 0 s.
+        Selection counts with its processor time. The shape is (n_units, iterations + 1); round 0 ends at 0 s.
         """
-        seconds = self.results.of(self.results.select_seconds, name) + self.label_seconds
+        seconds = self.results.of(self.results.select_cpu_seconds, name) + self.label_seconds
         return np.pad(np.cumsum(seconds, axis=1), ((0, 0), (1, 0)))
 
     def difference(self, of: Callable[[str], Floats], first: str, second: str) -> Interval:
@@ -375,7 +378,7 @@ def _faster(measures: Measures, exhaustive: str, hashes: Sequence[str], called: 
         )
     return Claim(
         f"{called} selects one to two orders of magnitude faster.",
-        f"Median selection times of each race, taken in turn on one thread; {ORDER:g} times or more.",
+        f"Median processor times of selections in each race; {ORDER:g} times or more.",
         tuple(statements),
         source,
     )
@@ -387,7 +390,7 @@ def _trade_off(measures: Measures, h_hash: str, eh_hash: str, source: str) -> Cl
     h, eh = lane_label(h_hash), lane_label(eh_hash)
     return Claim(
         f"{eh} finds nearer items than {h}, and takes longer.",
-        "Medians of each race.",
+        "Medians of each race; times are processor times.",
         (
             Statement(f"|wᵀx| of {h} is {times(nearer)} that of {eh}", nearer, 1.0),
             Statement(f"{eh} takes {times(slower)} as long as {h}", slower, 1.0),
@@ -407,8 +410,8 @@ def _best_in_time(
             statements.append(Statement(text, more, 0.0))
     return Claim(
         f"{called} gives the best accuracy for the time spent.",
-        f"Improvement in AUROC over the seconds of selection and labeling, {measures.label_seconds:g} s per "
-        f"label, until the quickest strategy has all its labels.",
+        f"Improvement in AUROC over the seconds of selection (processor time) and labeling, "
+        f"{measures.label_seconds:g} s per label, until the quickest strategy has all its labels.",
         tuple(statements),
         source,
     )
@@ -443,7 +446,7 @@ def _sceptic(measures: Measures, hashes: Sequence[str], subsamples: Sequence[str
     return Claim(
         f"{called} beats a random subsample given the same time.",
         "Improvement in AUROC over all rounds, and |wᵀx|, against the smallest "
-        "subsample that takes no less time; where all take less, against the largest.",
+        "subsample that takes no less processor time; where all take less, against the largest.",
         tuple(statements),
         SCEPTIC,
     )

@@ -81,7 +81,8 @@ def compare_features(outs: tuple[Path, ...], numbers: tuple[int, ...], json_file
 @click.option(
     "--label-seconds",
     type=click.FloatRange(0, min_open=True),
-    help="Count seconds of selection and labeling instead of labels, with this assumed time per label.",
+    help="Count seconds of selection (processor time) and labeling instead of labels, with this assumed "
+    "time per label.",
 )
 @json_option
 def compare_until(

@@ -92,7 +92,7 @@ def _learning(measures: Measures) -> Figure:
 
 
 def _spent(measures: Measures) -> Figure:
-    """Draw the gain in AUROC against the time of selection and labeling."""
+    """Draw the gain in AUROC against the processor time of selection plus the time of labeling."""
     picture, axes = _panel()
     _curves(axes, measures, lambda name: (measures.spent(name).mean(axis=0) / 60, _mean_gain(measures, name)))
     axes.set_xlabel(f"minutes of selection and labeling, {measures.label_seconds:g} s per label")
@@ -130,7 +130,7 @@ def _random(measures: Measures) -> str | None:
 
 
 def _times(measures: Measures) -> Figure:
-    """Draw box plots of selection times and of |wᵀx + b|, one row per strategy."""
+    """Draw box plots of processor times of selections and of |wᵀx + b|, one row per strategy."""
     from matplotlib.figure import Figure
 
     results = measures.results
@@ -138,9 +138,9 @@ def _times(measures: Measures) -> Figure:
     for name in results.names:
         margins = results.of(results.margin, name)
         if np.isfinite(margins).any():
-            costs[name] = Cost(box(1000 * results.of(results.select_seconds, name)), box(margins))
+            costs[name] = Cost(box(1000 * results.of(results.select_cpu_seconds, name)), box(margins))
     picture = Figure(figsize=(_WIDTH, AROUND + ROW * len(costs)), layout="constrained")
-    draw_costs(picture, costs)
+    draw_costs(picture, costs, of_times="Processor time of a selection, ms")
     return picture
 
 

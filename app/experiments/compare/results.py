@@ -60,8 +60,10 @@ class RaceResults:
         first selection.
     n_positives : array of shape (n_strategies, n_units, iterations + 1)
         Number of positive labels, including those that a race begins with.
-    answer, margin, scored, select_seconds, train_seconds : array of shape (n_strategies, n_units, iterations)
+    answer, margin, scored : array of shape (n_strategies, n_units, iterations)
         Values in rounds 1 and later. `answer` is 1 for yes and 0 for no; `margin` is |wᵀx + b|.
+    select_cpu_seconds, train_cpu_seconds : array of shape (n_strategies, n_units, iterations)
+        Processor time of all threads. The table also has wall-clock times, which other programs lengthen.
     rank : array of shape (n_strategies, n_units, iterations)
         Number of unlabeled items nearer to the hyperplane; NaN in rounds in which it was not computed.
     item : array of shape (n_strategies, n_units, iterations), int64
@@ -81,8 +83,8 @@ class RaceResults:
     answer: Floats
     margin: Floats
     scored: Floats
-    select_seconds: Floats
-    train_seconds: Floats
+    select_cpu_seconds: Floats
+    train_cpu_seconds: Floats
     rank: Floats
     item: NDArray[np.int64]
 
@@ -229,7 +231,7 @@ def _processor() -> str:
 def _arrays(plan: RacePlan, units: Sequence[RaceUnit], tables: Sequence[pa.Table]) -> dict[str, NDArray[Any]]:
     shape = (len(plan.names), len(units), plan.iterations + 1)
     names = {name: place for place, name in enumerate(plan.names)}
-    columns = [*_FROM_START, "answer", "margin", "scored", "select_seconds", "train_seconds", "rank"]
+    columns = [*_FROM_START, "answer", "margin", "scored", "select_cpu_seconds", "train_cpu_seconds", "rank"]
     arrays: dict[str, NDArray[Any]] = {name: np.full(shape, np.nan) for name in columns}
     item = np.full(shape, -1, dtype=np.int64)
     for number, table in enumerate(tables):

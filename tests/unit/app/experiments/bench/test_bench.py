@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+import time
 from typing import Any, ClassVar
 
 import numpy as np
@@ -192,6 +193,25 @@ def test_figures_are_those_of_brute_force(pool, third_nearest):
     assert row["recall_at_1"] == row["recall_at_1_low"] == 0
     assert row["margin_median"] == pytest.approx(np.median(margins), rel=1e-6)
     assert row["ratio_to_equal_rows"] == pytest.approx(3)
+
+
+class Waiting(ThirdNearest):
+    """Waits, as strategies do for a processor on a busy machine."""
+
+    name = "waiting"
+
+    def choose(self, query: Query) -> Choice:
+        time.sleep(0.02)
+        return super().choose(query)
+
+
+def test_select_warns_of_strategies_that_waited_for_a_processor(pool, monkeypatch, third_nearest):
+    """Not only of the full scan: shorter selections may have waited for longer."""
+    monkeypatch.setitem(STRATEGIES, Waiting.name, Waiting)
+    result = run("select", "--pool", pool.path, "--queries", 3, "--strategy", "waiting")
+    assert result.exit_code == 0, result.output
+    (warning,) = (line for line in result.output.splitlines() if line.startswith("Other programs ran"))
+    assert re.search(r"\bwaiting for \d+ %", warning)
 
 
 class Failing(ThirdNearest):

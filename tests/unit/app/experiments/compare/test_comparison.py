@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -344,6 +345,22 @@ def test_the_report_is_made_again_from_what_is_there(folder, finished):
     assert "60 s per label" in (finished / "report.html").read_text("utf-8")
     run(folder, finished, "--workers", "2")
     assert (finished / "report.html").read_text("utf-8") == before
+
+
+def test_a_busy_machine_does_not_change_the_report(folder, finished, tmp_path):
+    """Times are processor times: wall-clock times that are much longer change no verdict, table or figure."""
+    out = tmp_path / "busy"
+    shutil.copytree(finished, out)
+    for file in (out / UNITS).iterdir():
+        unit = pq.read_table(file)
+        for name in ("select_seconds", "train_seconds"):
+            waited = [second and 10 * second + place for place, second in enumerate(unit[name].to_pylist())]
+            unit = unit.set_column(unit.schema.get_field_index(name), unit.schema.field(name), [waited])
+        pq.write_table(unit, file)
+    run(folder, out, "--workers", "1")
+    assert not pq.read_table(out / "results.parquet").equals(pq.read_table(finished / "results.parquet"))
+    assert (out / "report.html").read_text("utf-8") == (finished / "report.html").read_text("utf-8")
+    assert "Times are processor times" in text(out)
 
 
 def children(pid):
