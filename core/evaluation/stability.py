@@ -28,6 +28,8 @@ FOLDS = 5
 STOP_SET = 20_000
 """Number of items whose predictions are compared. At a prevalence of 0.5 %, about 100 are positive."""
 
+_HASHED_IDS = 1 << 20
+
 T = TypeVar("T")
 
 
@@ -161,13 +163,26 @@ def within_margin(
 
 
 def stop_set(pool: PoolRows, n: int = STOP_SET, *, seed: int = 0) -> Rows:
-    """Return the features of up to n random items, of shape (min(n, len(pool)), n_features).
+    """Return the features of up to n random items, of shape (min(n, len(pool)), n_features), in row order.
 
     On these items, the predictions of successive classifiers are compared (`core.evaluation.stopping`). Some
     of the items may have been answered.
+
+    The items are those with the n smallest hashes of seed and item id. The stop set therefore depends only on
+    the items of the pool. If the pool grows from N to M items, a new item is in the stop set of the larger
+    pool with probability n / M, and displaces one of the former items. Pools of up to n items are compared in
+    full.
     """
-    n = min(n, len(pool))
-    return pool.rows(np.sort(np.random.default_rng(seed).choice(len(pool), n, replace=False)))
+    rows = np.empty(0, dtype=np.int64)
+    smallest = np.empty(0, dtype=np.uint64)
+    for first in range(0, len(pool), _HASHED_IDS):  # the ids may be mapped from a disk
+        ids = pool.ids[first : first + _HASHED_IDS]
+        rows = np.concatenate([rows, np.arange(first, first + len(ids))])
+        smallest = np.concatenate([smallest, hashed(seed_for("stop set", seed), ids, 1)[:, 0]])
+        if len(rows) > n:
+            kept = np.sort(np.argpartition(smallest, n)[:n])
+            rows, smallest = rows[kept], smallest[kept]
+    return pool.rows(rows)
 
 
 def agreement(before: ArrayLike, now: ArrayLike) -> float:

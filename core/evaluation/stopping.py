@@ -3,7 +3,8 @@
 Bloodgood and Vijay-Shanker [1]_ stop when predictions have stabilized. At checkpoints during labeling, the
 current classifier predicts a fixed random set of items, the stop set. Cohen's κ measures the agreement of the
 predictions at successive checkpoints. When the mean of the last three agreements is high enough, further
-labels change little. This takes neither extra answers nor ground truth.
+labels change little. This takes neither extra answers nor ground truth. If the pool grows, all checkpoints
+are made again on the stop set of the larger pool.
 
 This module differs from the paper in two ways. First, the paper has a checkpoint after every batch of labels,
 and all batches have the same size. Predictions then change less and less from batch to batch, even if there

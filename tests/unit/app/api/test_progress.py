@@ -16,8 +16,11 @@ from closecall.app.engine.concept import LiveConcept
 from closecall.app.sessions.labeling import LabelingSession
 from closecall.core.evaluation.rank import margins_of
 from closecall.core.evaluation.stopping import LEAST_GROWTH, is_checkpoint
+from closecall.core.pool.build import build
+from closecall.core.sources import source_from
 from closecall.storage import LabelState
-from tests.projects import answer, label, new_project, open_workspace, wait_for_index
+from tests.projects import N_ITEMS, answer, label, new_project, open_workspace, wait_for_index
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -105,6 +108,26 @@ def test_after_a_restart_the_same_is_told(tmp_path):
         after = settled(workspace.project(folder.name).session())
     assert after == before
     assert len(before["milestones"]) >= 2
+
+
+def test_a_pool_that_has_grown_is_measured_before_and_after_a_restart_alike(tmp_path):
+    """They follow from the labels and the pool: the former milestones are measured on the new items, too."""
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        session, folder = project.session(), project.folder
+        label(session, 90)
+        before = settled(session)
+        build(source_from(f"digits:{2 * N_ITEMS}"), project.pool.path)
+        until(lambda: len(project.pool) > N_ITEMS and project.pool.complete)
+        grown, pool = settled(session), project.pool
+        newest = session.concept.milestones.reached[-1]
+        within = margins_of(pool.rows_of(np.setdiff1d(pool.ids, newest.answered)), newest.hyperplane) < 1
+    with open_workspace(tmp_path) as workspace:
+        after = settled(workspace.project(folder.name).session())
+    assert after == grown
+    assert grown["milestones"][-1]["within_margin"] == np.count_nonzero(within)
+    for name in ("labels", "cross_validated"):
+        assert [one[name] for one in grown["milestones"]] == [one[name] for one in before["milestones"]]
 
 
 @pytest.mark.thorough

@@ -121,6 +121,25 @@ def test_the_stop_set_is_a_random_sample():
     assert np.array_equal(stop_set(pool), pool.rows(np.arange(500)))
 
 
+def test_a_pool_that_grows_keeps_what_it_can_of_the_stop_set(monkeypatch):
+    """New items displace some of those that were there, in proportion to their number; no block matters."""
+    angles = np.arange(8000) / 8000
+    pool = ArrayPool(np.column_stack([np.cos(angles), np.sin(angles)]))
+
+    def items(n_rows):
+        some = stop_set(pool.prefix(n_rows), 1000)
+        return np.rint(8000 * np.arctan2(some[:, 1], some[:, 0])).astype(int)
+
+    former = items(4000)
+    monkeypatch.setattr("closecall.core.evaluation.stability._HASHED_IDS", 700)
+    assert np.array_equal(items(4000), former)
+    now = items(8000)
+    assert len(now) == 1000
+    assert (np.diff(now) > 0).all()
+    assert set(now[now < 4000].tolist()) <= set(former.tolist())
+    assert 420 < np.count_nonzero(now >= 4000) < 580  # five standard deviations around a half
+
+
 @pytest.mark.parametrize("share", [0.5, 0.01])
 def test_agreement_is_cohens_kappa(share):
     """As scikit-learn computes it."""
