@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,9 @@ from closecall.storage.tabular import Column, Row, write_table
 WEIGHTS, MANIFEST, SCRIPT = "weights.npz", "model.json", "score.py"
 COEF, INTERCEPT = "coef", "intercept"
 """Names of the arrays in `WEIGHTS`."""
+
+EXIT_PIPE = 141
+"""Exit code of a program that SIGPIPE ends, as a shell reports it."""
 
 SCORES = (Column("image"), Column("score", "number"), Column("predicted"))
 """Columns of the table that `main` prints."""
@@ -92,11 +96,15 @@ def score_images(folder: Path, images: Iterable[Path], model: Path | None = None
         try:
             yield Score(image, float(plane.scores(features(image))[0]))
         except UnreadableImageError as error:
-            yield Score(image, None, str(error))
+            is_absent = isinstance(error.__cause__, FileNotFoundError)
+            yield Score(image, None, "there is no such file" if is_absent else str(error))
 
 
 def main(folder: Path, arguments: Sequence[str]) -> int:
-    """Score the images that `arguments` name; return the exit code, 1 if an image could not be scored."""
+    """Score the images that `arguments` name; return the exit code, 1 if an image could not be scored.
+
+    If the program that reads the table ends early, as ``head`` does, return `EXIT_PIPE`, without a message.
+    """
     parser = argparse.ArgumentParser(prog=SCRIPT, description="Score images with this folder's classifier.")
     parser.add_argument("images", nargs="+", type=Path, metavar="IMAGE")
     parser.add_argument("--model", type=Path, help="the image model, if it has been moved")
@@ -114,6 +122,10 @@ def main(folder: Path, arguments: Sequence[str]) -> int:
 
     try:
         write_table(SCORES, rows(), sys.stdout, "csv")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes stdout at its end
+        return EXIT_PIPE
     except InputError as error:
         print(f"Error: {error}", file=sys.stderr)
         return 1

@@ -668,12 +668,14 @@ def test_the_exported_model_scores_other_images(kind, tmp_path):
     with scores.open(newline="") as stream:
         expected = {its["name"]: its for its in csv.DictReader(stream)}
     (tmp_path / "broken.png").write_bytes(b"no image")
-    named = [*sorted(images.iterdir()), tmp_path / "broken.png"]
+    named = [*sorted(images.iterdir()), tmp_path / "broken.png", tmp_path / "nosuch.png"]
     done = subprocess.run(
         [sys.executable, out / "score.py", *named], capture_output=True, text=True, check=False, cwd=tmp_path
     )
     assert done.returncode == 1
-    assert done.stderr.startswith(f"{tmp_path / 'broken.png'} can't be scored: ")
+    broken, absent = done.stderr.splitlines()
+    assert broken.startswith(f"{tmp_path / 'broken.png'} can't be scored: ")
+    assert absent == f"{tmp_path / 'nosuch.png'} can't be scored: there is no such file"
     lines = list(csv.DictReader(io.StringIO(done.stdout)))
     assert len(lines) == 12
     for line in lines:
@@ -687,6 +689,27 @@ def test_the_exported_model_scores_other_images(kind, tmp_path):
         write_model(tmp_path / "other" / "small.onnx", seed=1)
         with pytest.raises(InputError, match="another model"):
             list(score_images(out, named, tmp_path / "other" / "small.onnx"))
+
+
+@pytest.mark.parametrize("command", ["score.py", "predict", "export"])
+@pytest.mark.parametrize("read", [0, 1])
+def test_a_reader_of_a_table_may_end_early(project_folder, empty_folder, tmp_path, command, read):
+    """As `head` does: after nothing or one line, and nobody complains. Tables fill a buffer or don't."""
+    if command == "score.py":
+        assert run("export-model", project_folder, "--out", tmp_path / "model").exit_code == 0
+        Image.new("L", (32, 32), 77).save(tmp_path / "grey.png")
+        words = [tmp_path / "model" / "score.py", *[tmp_path / "grey.png"] * 2000]
+    else:
+        # Of a project without labels, an export is one line.
+        words = ["-m", "closecall.app.cli", command, project_folder if command == "predict" else empty_folder]
+    process = subprocess.Popen(
+        [sys.executable, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert all("," in process.stdout.readline() for _ in range(read))
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    process.wait()
 
 
 def test_a_model_of_other_features_scores_no_images(tmp_path):
