@@ -68,7 +68,9 @@ class Interval:
         hyperplane that has items but no answers.
     low, high : float
         Bounds of the interval, which includes the estimate unless the estimate is NaN. The bounds are 0 and 1
-        if the denominator is 0 in every posterior draw.
+        if the denominator is 0 in every posterior draw. Those of the recall are also 0 and 1 if no audited
+        item is positive: the quantiles would then only show the prior. They would even both be 0 if the
+        classifier predicts no positives.
     """
 
     estimate: float
@@ -192,7 +194,7 @@ def estimate(
     present = caught + missed
     return Audited(
         precision=_interval(hits, n_yes, caught, np.full(DRAWS, n_yes), level),
-        recall=_interval(hits, total, caught, present, level),
+        recall=_interval(hits, total, caught, present, level) if y.any() else Interval(np.nan, 0.0, 1.0),
         found=_interval(asked_yes + hits, asked_yes + total, asked_yes + caught, asked_yes + present, level),
         prevalence=_interval(asked_yes + total, n_rows, asked_yes + present, np.full(DRAWS, n_rows), level),
         answers=len(y),

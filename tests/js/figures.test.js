@@ -11,6 +11,7 @@ import {
 import { yScale } from "../../app/components/compare/heights.js";
 import { Records, reaches, spreadOf, verdict } from "../../app/components/compare/records.js";
 import { merged, newest } from "../../app/components/label/strip.js";
+import { inWords } from "../../app/components/progress/audit.js";
 import { byline, standing } from "../../app/components/review/row.js";
 import { ago, seconds } from "../../app/components/review/times.js";
 import { between, fixed, whole } from "../../app/components/shared/figures.js";
@@ -26,6 +27,15 @@ test("numbers are written with separators, a minus sign, and as many digits as a
   assert.deepEqual([1e-6, 0.005, 1].map(percentage), ["0.0001 %", "0.5 %", "100 %"]);
   assert.deepEqual([-2, 0, 11].map(powerOfTen), ["10⁻²", "1", "10¹¹"]);
   assert.deepEqual([-2, -1, 0, 1].map(plain), ["0.01", "0.1", "1", "10"]);
+});
+
+test("a share is written with its interval, unless nothing is known of it", () => {
+  const known = inWords({ estimate: 0.25, low: 0.005, high: 0.4 }, 0.95);
+  assert.deepEqual([known.value, known.aside], ["25 %", "95 %: 0.50 % to 40 %"]);
+  assert.equal(inWords({ estimate: 0.25, low: 0, high: 0.9 }, 0.95).value, "0 % … 90 %");
+  const unknown = inWords({ estimate: null, low: 0, high: 1 }, 0.95);
+  assert.deepEqual([unknown.value, unknown.aside, unknown.isKnown], ["–", "can’t be estimated yet", false]);
+  assert.deepEqual([inWords(null, 0.95).value, inWords(null, 0.95).aside], ["–", ""]);
 });
 
 test("a scale puts its ends at 0 and 1, and equal steps or equal ratios at equal distances", () => {

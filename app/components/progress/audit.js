@@ -140,23 +140,39 @@ class Measure {
    * @param {number} level
    */
   show(interval, level) {
-    this.#bar.hidden = !interval;
-    say(
-      this.#aside,
-      interval ? `${whole(100 * level)} %: ${percent(interval.low)} to ${percent(interval.high)}` : "",
-    );
-    if (!interval) {
-      say(this.#value, ABSENT);
-      return;
-    }
+    const { value, aside, isKnown, isPrecise } = inWords(interval, level);
+    say(this.#value, value);
+    say(this.#aside, aside);
+    this.#bar.hidden = !isKnown;
+    if (!interval) return;
     const { estimate, low, high } = interval;
-    const isPrecise = estimate !== null && high - low <= FAR_APART;
-    say(this.#value, isPrecise ? percent(estimate) : `${percent(low)} … ${percent(high)}`);
     this.#range.style.left = `${100 * low}%`;
     this.#range.style.width = `${100 * (high - low)}%`;
     this.#dot.hidden = !isPrecise;
     this.#dot.style.left = `${100 * (estimate ?? 0)}%`;
   }
+}
+
+/**
+ * Write an estimated share: its value, or the interval if this is wide; beside it, the interval at its level.
+ *
+ * An interval from 0 to 1 without an estimate says that nothing is known.
+ *
+ * @param {Interval | null} interval
+ * @param {number} level
+ */
+export function inWords(interval, level) {
+  const isKnown = interval !== null && (interval.estimate !== null || interval.high - interval.low < 1);
+  if (!isKnown)
+    return { value: ABSENT, aside: interval ? "can’t be estimated yet" : "", isKnown, isPrecise: false };
+  const { estimate, low, high } = interval;
+  const isPrecise = estimate !== null && high - low <= FAR_APART;
+  return {
+    value: isPrecise ? percent(estimate) : `${percent(low)} … ${percent(high)}`,
+    aside: `${whole(100 * level)} %: ${percent(low)} to ${percent(high)}`,
+    isKnown,
+    isPrecise,
+  };
 }
 
 /**

@@ -193,6 +193,16 @@ def test_a_classifier_that_never_says_yes_has_no_precision():
     assert found.recall == Interval(0, 0, 0)
 
 
+@pytest.mark.parametrize("score", [-1.0, 1.0])
+def test_without_a_positive_in_the_audit_nothing_is_known_of_recall(score):
+    """Whether the classifier predicts no positives, as with few labels, or any number of them."""
+    scores = np.concatenate([np.full(300, score), np.full(300, -2.0)])
+    found = estimate(scores, [0, 1, 2, 400, 401, 402], np.zeros(6), np.ones(6), asked=[500], asked_yes=1)
+    assert np.isnan(found.recall.estimate)
+    assert (found.recall.low, found.recall.high) == (0, 1)
+    assert found.prevalence.low < 0.01 < found.prevalence.high < 1
+
+
 def test_the_same_answers_give_the_same_interval():
     """Draws from the posterior have a seed of their own."""
     rng = np.random.default_rng(6)
