@@ -15,6 +15,7 @@ from closecall.core.pool.manifest import Manifest
 from closecall.core.pool.pool import Pool
 from closecall.core.sources import Source
 
+OTHER_CLASSES = "different classes"
 SAMPLED = 64
 TOLERANCE = {"float32": 1e-3, "float16": 2e-3, "byte": 0.02}
 """Largest accepted difference of a feature, by storage type. Features differ a little between machines."""
@@ -32,13 +33,26 @@ def require_continuation(pool: Pool, manifest: Manifest, source: Source) -> None
     Raises
     ------
     InputError
-        If `source` does not start with these items; the message names the difference.
+        If `source` does not start with these items. The message names the difference or, if only the classes
+        from subfolders differ, the option of ``closecall pool build`` that mends this.
     """
-    if difference := _difference(pool, manifest, source):
-        raise InputError(
-            f"the pool {pool.path} was built from {pool.title}, and {source.title} does not continue it "
-            f"({difference}): build it in a new folder"
-        )
+    difference = _difference(pool, manifest, source)
+    if difference is None:
+        return
+    advice = f"and {source.title} does not continue it ({difference}): build it in a new folder"
+    if difference == OTHER_CLASSES:
+        bare = source.without_folder_classes()
+        if bare is not source and _difference(pool, manifest, bare) is None:
+            advice = "without its subfolders as classes: give --no-classes to continue it"
+        elif not source.classes and _leaves_out_classes(plain_spec(source)):
+            advice = "with its subfolders as classes: leave out --no-classes to continue it"
+    raise InputError(f"the pool {pool.path} was built from {pool.title}, {advice}")
+
+
+def _leaves_out_classes(spec: dict[str, Any]) -> bool:
+    """Return whether subfolders are not classes in the source that returned `spec`, or in one within it."""
+    within = [value for value in spec.values() if isinstance(value, dict)]
+    return spec.get("use_classes") is False or any(map(_leaves_out_classes, within))
 
 
 def _difference(pool: Pool, manifest: Manifest, source: Source) -> str | None:
@@ -48,7 +62,7 @@ def _difference(pool: Pool, manifest: Manifest, source: Source) -> str | None:
     if len(source) < manifest.items:
         return f"{len(source):,} items instead of {manifest.items:,}"
     if source.classes != manifest.classes:
-        return "different classes"
+        return OTHER_CLASSES
     if n_features(source) != pool.n_features:
         return f"{n_features(source)} features per item instead of {pool.n_features}"
     held_out = source.held_out()

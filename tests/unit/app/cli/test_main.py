@@ -25,6 +25,7 @@ from closecall.core.errors import InputError
 from closecall.core.pool.build_progress import being_built
 from closecall.core.pool.build_size import dense_bytes
 from closecall.core.pool.manifest import Manifest
+from closecall.core.pool.pool import Pool
 from closecall.core.sources import source_from
 from closecall.storage.address import with_schema
 from tests.onnx_kit import write_model
@@ -68,6 +69,27 @@ def test_a_missing_folder(tmp_path):
     """The sentence names the folder."""
     assert "nowhere" in refused("pool", "build", tmp_path / "nowhere", "--out", tmp_path / "pool")
     assert not (tmp_path / "pool").exists()
+
+
+@pytest.mark.parametrize("kind", ["gist", "model"])
+def test_a_pool_that_grows_needs_the_same_choice_of_classes(tmp_path, images, kind):
+    """The sentence names the option that continues the pool, which then has the new images."""
+    for i, name in enumerate(("a", "b", "a", "b")):
+        (images / name).mkdir(exist_ok=True)
+        Image.fromarray(np.full((8, 8), 15 * i + 9, dtype=np.uint8)).save(images / name / f"{i}.png")
+    word = f"onnx:{write_model(tmp_path / 'model' / 'm.onnx')}:{images}" if kind == "model" else images
+    whole, bare = tmp_path / "whole", tmp_path / "bare"
+    assert run("pool", "build", word, "--out", whole).exit_code == 0
+    assert run("pool", "build", word, "--out", bare, "--no-classes").exit_code == 0
+    Image.fromarray(np.full((8, 8), 99, dtype=np.uint8)).save(images / "b" / "new.png")
+    assert refused("pool", "build", word, "--out", bare).endswith(": give --no-classes to continue it")
+    said = refused("pool", "build", word, "--out", whole, "--no-classes")
+    assert said.endswith(": leave out --no-classes to continue it")
+    assert run("pool", "build", word, "--out", bare, "--no-classes").exit_code == 0
+    assert len(Pool.open(bare)) == 17
+    assert run("pool", "build", word, "--out", whole).exit_code == 0
+    grown = Pool.open(whole)
+    assert len(grown) + len(grown.held_out.ids) == 17
 
 
 def test_a_folder_without_images(tmp_path):
