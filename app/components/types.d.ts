@@ -353,6 +353,7 @@ export interface Like {
   openings: Opening[];
   n: number;
   of: number;
+  audited: number;
 }
 
 export interface Learning {

@@ -16,6 +16,7 @@ import { byline, standing } from "../../app/components/review/row.js";
 import { ago, seconds } from "../../app/components/review/times.js";
 import { between, fixed, whole } from "../../app/components/shared/figures.js";
 import { linear, logarithmic, ratioTicks, roundTicks } from "../../app/components/shared/scales.js";
+import { queryName } from "../../app/components/similar/like.js";
 import { Clock, define } from "./browser.js";
 
 test("numbers are written with separators, a minus sign, and as many digits as asked", () => {
@@ -27,6 +28,12 @@ test("numbers are written with separators, a minus sign, and as many digits as a
   assert.deepEqual([1e-6, 0.005, 1].map(percentage), ["0.0001 %", "0.5 %", "100 %"]);
   assert.deepEqual([-2, 0, 11].map(powerOfTen), ["10⁻²", "1", "10¹¹"]);
   assert.deepEqual([-2, -1, 0, 1].map(plain), ["0.01", "0.1", "1", "10"]);
+});
+
+test("a search by all yes answers says how many it uses, and how many it leaves out", () => {
+  const like = { word: "yes", name: "", pictures: [], openings: [], n: 18, of: 18, audited: 0 };
+  assert.equal(queryName(like), "any of 18 yes answers");
+  assert.equal(queryName({ ...like, audited: 7 }), "any of 18 yes answers, without 7 for the audit");
 });
 
 test("a share is written with its interval, unless nothing is known of it", () => {

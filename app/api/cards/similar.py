@@ -6,6 +6,7 @@ import io
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 from closecall.app.api.cards.grid import batch_card, picture, taken_cells
@@ -135,7 +136,15 @@ def _like(similar: SimilarSession, result: Result | None) -> dict[str, Any] | No
     if similar.like is None:
         return None
     project, like = similar.session.project, similar.like
-    said: dict[str, Any] = {"word": like.word, "name": "", "pictures": [], "openings": [], "n": 0, "of": 0}
+    said: dict[str, Any] = {
+        "word": like.word,
+        "name": "",
+        "pictures": [],
+        "openings": [],
+        "n": 0,
+        "of": 0,
+        "audited": 0,
+    }
     try:
         if like.digest is not None:
             image = Image.open(io.BytesIO(project.uploads.image(like.digest)))
@@ -155,7 +164,15 @@ def _like(similar: SimilarSession, result: Result | None) -> dict[str, Any] | No
     openings = [look["opening"] for look in looks if "opening" in look]
     pictures = [] if openings else [look["src"] for look in looks]
     n = result.queries.X.shape[0] if result else 0
-    return said | {"pictures": pictures, "openings": openings, "n": n, "of": len(items)}
+    audited = _audited_yes(similar, items) if result else 0
+    return said | {"pictures": pictures, "openings": openings, "n": n, "of": len(items), "audited": audited}
+
+
+def _audited_yes(similar: SimilarSession, items: NDArray[np.int64]) -> int:
+    """Return how many items other than `items` are answered yes for an audit."""
+    with similar.session.concept.lock:
+        labels = similar.session.concept.catch_up().audit_labels()
+    return len(np.setdiff1d(labels.items[labels.yes], items))
 
 
 def _among(similar: SimilarSession, result: Result) -> dict[str, Any] | None:

@@ -125,13 +125,14 @@ function lineOf({ title, text }) {
 }
 
 /** @param {Query | null} like */
-function queryName(like) {
+export function queryName(like) {
   if (!like) return "";
   if (like.word !== "yes") return like.name;
   if (!like.of) return "";
+  const without = like.audited ? `, without ${whole(like.audited)} for the audit` : "";
   return like.n < like.of
-    ? `any of ${whole(like.n)} of ${whole(like.of)} yes answers`
-    : `any of ${whole(like.of)} yes ${like.of === 1 ? "answer" : "answers"}`;
+    ? `any of ${whole(like.n)} of ${whole(like.of)} yes answers${without}`
+    : `any of ${whole(like.of)} yes ${like.of === 1 ? "answer" : "answers"}${without}`;
 }
 
 /**

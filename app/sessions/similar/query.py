@@ -1,4 +1,8 @@
-"""The query of Find similar: an item, an uploaded image, or all items answered yes."""
+"""The query of Find similar: an item, an uploaded image, or all items answered yes.
+
+Answers that were given for an audit are left out. Otherwise the items near audited positives would be
+labeled, and the items that the audit describes would depend on which items were drawn (`core.audit.passing`).
+"""
 
 from __future__ import annotations
 
@@ -97,7 +101,7 @@ def require_shown(like: Like, pool: Pool) -> None:
 
 
 def queries_of(like: Like, pool: Pool, labels: Labels, uploads: Uploads) -> Queries:
-    """Return the rows of a query. `labels` has the yes answers.
+    """Return the rows of a query. `labels` has the yes answers, except those given for an audit.
 
     Raises
     ------
@@ -115,7 +119,8 @@ def queries_of(like: Like, pool: Pool, labels: Labels, uploads: Uploads) -> Quer
     yes = labels.items[labels.yes]
     if not len(yes):
         raise InputError(
-            "There are no yes answers yet: answer yes to an item, or choose something else to search for"
+            "There are no yes answers yet (an audit's don't count here): "
+            "answer yes to an item, or choose something else to search for"
         )
     return Queries(pool.rows_of(looked_for(yes)), yes, len(yes))
 

@@ -111,7 +111,7 @@ class SimilarSession(SearchSession):
                     self.look_for(like)
             elif self.like is None:
                 self._remember_label()
-                if self.session.concept.counts().yes:
+                if self.session.concept.standing().labels.yes.any():
                     self.look_for(Like())
                 elif self.on_label is not None:
                     self.look_for(Like(item=self.on_label))

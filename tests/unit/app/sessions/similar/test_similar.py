@@ -41,6 +41,7 @@ from closecall.core.similar.queries import MOST_QUERIES
 from closecall.storage import Labels
 from tests.projects import answer, label, marks, new_project, open_workspace, tamper, truth_word
 from tests.similar import settled
+from tests.storage_kit import sit_down
 from tests.yardsticks import explicit
 
 
@@ -159,6 +160,37 @@ def test_all_yes_answers_are_looked_for_by_the_nearest(similar):
     assert [cell["id"] for cell in card["cells"]] == ids[:PAGE]
     assert np.allclose([cell["value"] for cell in card["cells"]], angles[:PAGE])
     assert (card["similar"]["like"]["n"], card["similar"]["like"]["of"]) == (len(yes), len(yes))
+
+
+def test_answers_for_the_audit_are_no_examples(project, similar):
+    """What is labeled next must not depend on what the audit drew; the card counts what is left out."""
+    session = similar.session
+    label(session, 6)
+    if not session.concept.counts().yes:
+        submit(similar, truly(similar, look(similar, of_class(project, "7")[0]), 3))
+    session.set_audit_share(1.0)
+    while not (audited := audited_yes(session)):
+        label(session, 5)
+    yes = session.concept.standing().labels
+    trained = yes.items[yes.yes].tolist()
+    like = look(similar, "yes")["similar"]["like"]
+    assert similar.result.queries.items.tolist() == trained
+    assert (like["of"], like["audited"]) == (len(trained), len(audited))
+    assert session.concept.counts().yes == like["of"] + like["audited"]
+    bob = sit_down(project.database, session.concept.record, "bob")
+    for item in trained:
+        bob.says("no", item)
+    look(similar, trained[0])
+    assert look(similar, "yes")["similar"]["problem"].startswith("There are no yes answers yet")
+    similar.like, item = None, card_of(session)["item"]["id"]
+    similar.go_to(None)
+    assert similar.like == Like(item=item)
+
+
+def audited_yes(session):
+    with session.concept.lock:
+        labels = session.concept.catch_up().audit_labels()
+    return labels.items[labels.yes].tolist()
 
 
 def test_the_first_metric_may_come_while_a_search_is_made(similar, monkeypatch):
