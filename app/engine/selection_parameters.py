@@ -157,3 +157,10 @@ def is_hurried(record: SelectionRecord) -> bool:
 def is_of_many(record: SelectionRecord) -> bool:
     """Return whether the item was shown together with others. After an undo, an item is shown alone."""
     return record.why != "undo" and not record.parameters.keys().isdisjoint(PLACED)
+
+
+def place_of_display(record: SelectionRecord) -> str:
+    """Return how the item was shown: "alone", in a "grid" of the strategy, or as result of a "search"."""
+    if not is_of_many(record):
+        return "alone"
+    return "grid" if BATCH in record.parameters else "search"

@@ -45,7 +45,9 @@ Batch = tuple[SelectionRecord, ...]
 class BatchSession(ABC):
     """A view of a labeling session that shows many items at once. Each batch is a round of the session.
 
-    The session shows either one item or a batch, and selects again when the view changes.
+    The session shows either one item or a batch, and selects again when the view changes. But if a batch was
+    not answered, the item that was in view before it is shown again, so that a look at other items doesn't
+    replace a question, nor draw again whether this question is for the audit.
 
     Parameters
     ----------
@@ -81,6 +83,8 @@ class BatchSession(ABC):
         """
         with self.session.lock:
             result, outcome = self._stored(answers)
+            if result.accepted:
+                self.session.left = None
             if _are_about(self.shown, [*result.accepted, *result.known]):
                 self.last, self.shown = self.shown, ()
             elif (
@@ -160,6 +164,7 @@ class BatchSession(ABC):
         session, pool = self.session, self.session.project.pool
         if session.trouble is not None:
             session.recall_rounds()
+        session.left = session.shown or session.left
         self.shown, session.shown, session.trouble = (), None, None
         if pool is None:
             return

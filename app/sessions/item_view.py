@@ -38,7 +38,7 @@ class ItemView:
     """The item that an annotator sees, and the items prepared to follow it. Thread-safe: calls take turns.
 
     A session has several views, such as this one and a grid, but shows only one at a time. When the view
-    changes, the new view selects again.
+    changes, the new view selects again; but see `app.sessions.grid.BatchSession`.
 
     Parameters
     ----------
@@ -174,8 +174,24 @@ class ItemView:
         for member in members:
             member.touch()
         self.session.view = self
+        if self.shown is None and self._shows_left(members):
+            return
         if self.shown is None or not self._may_be_answered(self.shown):
             self.choose()
+
+    def _shows_left(self, members: Sequence[SessionState]) -> bool:
+        """Show the item that was in view before a view of many items; return False if it can't be shown."""
+        main, left = self.session, self.session.left
+        main.left = None
+        if left is None or main.trouble is not None:
+            return False
+        chooser = self.member(left.concept_id)
+        if chooser.id != left.session_id or not chooser.may_show(left, beside=[one.id for one in members]):
+            return False
+        if self.ahead is not None:
+            self.ahead.cancel()  # the items that it leased may be leased to others by now
+        self._go_to(chooser, left)
+        return True
 
     def resume(self) -> None:
         """Show the last selection again if it was not answered.
@@ -215,7 +231,7 @@ class ItemView:
         if main.trouble is not None:
             for member in self._opened.values():
                 member.recall_rounds()
-        main.view = self
+        main.view, main.left = self, None
         self._show_nothing(trouble=None)
         if self.ahead is not None:
             self.ahead.cancel()  # it competes for the processor, and its results are no longer needed

@@ -105,6 +105,11 @@ class SessionState:
         self.recall_rounds()
         self.shown: SelectionRecord | None = None
         """The selection in view, if this session made it."""
+        self.left: SelectionRecord | None = None
+        """The unanswered selection that was in view before a view of many items, or None.
+
+        It is shown again after this view, unless the view has stored answers, which may change the selection.
+        """
         self.view: object = None
         """The view that made the current selection. A view that replaces another view selects again."""
         self.views: dict[object, Any] = {}
@@ -158,7 +163,7 @@ class SessionState:
             self.include_skipped = self._revisits()
             self.project.indexes.want(self.strategy)
         self.recall_rounds()
-        self.shown = self.view = self.owed = self.trouble = None
+        self.shown = self.left = self.view = self.owed = self.trouble = None
         self.exhausted = False
         for view in list(self.views.values()):
             view.reopen()

@@ -10,7 +10,14 @@ from closecall.app.api.images import original_of
 from closecall.app.display.phrases import described, of_group
 from closecall.app.display.strategy_labels import label_of
 from closecall.app.display.thumbnails import look_of
-from closecall.app.engine.selection_parameters import DIRECTION, PART, SEARCH, WORDS, is_hurried
+from closecall.app.engine.selection_parameters import (
+    DIRECTION,
+    PART,
+    SEARCH,
+    WORDS,
+    is_hurried,
+    place_of_display,
+)
 from closecall.app.engine.training import accuracy_of_always_no
 from closecall.app.indexes.full_scan import factor_of
 from closecall.core.duplicates import unrepeated_held_out
@@ -47,7 +54,7 @@ def common(session: SessionState, shown: SelectionRecord | None, outcome: Outcom
         },
         "round": shown.round if shown else 0,
         "notes": _notes(session, shown, session.concept.counts()),
-        "history": course(session),
+        "history": course(session, shown),
         **outcome.as_json(),
         "message": session.problem(),
         "waiting": None if shown else waiting(session),
@@ -209,9 +216,14 @@ def _awaited(session: SessionState, shown: SelectionRecord | None) -> str | None
     return label_of(session.strategy) if stands_in and not is_ready else None
 
 
-def course(session: SessionState) -> dict[str, list[float | None]]:
-    """Return the times (in ms), margins and other numbers of the last rounds, oldest first."""
-    rounds = list(session.history)
+def course(session: SessionState, shown: SelectionRecord | None = None) -> dict[str, list[float | None]]:
+    """Return the times (in ms), margins and other numbers of the last rounds, oldest first.
+
+    Only rounds are returned that were shown like `shown`: alone, in grids, or as results of searches. If
+    `shown` is None, they are those shown alone.
+    """
+    place = "alone" if shown is None else place_of_display(shown)
+    rounds = [record for record in session.history if place_of_display(record) == place]
     return {
         "selection_ms": [r.selection_ms for r in rounds],
         "margin": [r.margin for r in rounds],

@@ -19,6 +19,7 @@ from closecall.app.api.compare.lanes import BY_CHANCE, REFERENCE, Compared
 from closecall.app.api.compare.planes import Measurement, last_planes
 from closecall.app.display.phrases import counted, many_times, ordinal
 from closecall.app.display.strategy_labels import label_of, name_of
+from closecall.app.engine.selection_parameters import place_of_display
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
 
@@ -258,7 +259,8 @@ class HyperplaneComparison:
     def _about(self, shown: Measurement, rows: Sequence[Row]) -> str:
         """Return one or two sentences about what was measured and how."""
         n, n_done, pool, newest = len(shown.planes), shown.n_done, shown.pool, shown.planes[0]
-        last = self._session.history[-1] if self._session.history else None
+        rounds = [record for record in self._session.history if place_of_display(record) != "search"]
+        last = rounds[-1] if rounds else None
         is_rounds = last is not None and last.hyperplane_digest == newest.hyperplane.digest
         which = f"the hyperplane of round {last.round}" if last and is_rounds else "the newest hyperplane"
         medians = "one hyperplane" if n == 1 else f"medians of {counted(n_done, 'hyperplane')}"

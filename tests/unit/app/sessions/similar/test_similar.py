@@ -39,7 +39,16 @@ from closecall.core.similar.answers import (
 from closecall.core.similar.index import for_each
 from closecall.core.similar.queries import MOST_QUERIES
 from closecall.storage import Labels
-from tests.projects import answer, label, marks, new_project, open_workspace, tamper, truth_word
+from tests.projects import (
+    answer,
+    label,
+    marks,
+    new_project,
+    open_workspace,
+    tamper,
+    truth_word,
+    verified,
+)
 from tests.similar import settled
 from tests.storage_kit import sit_down
 from tests.yardsticks import explicit
@@ -160,6 +169,43 @@ def test_all_yes_answers_are_looked_for_by_the_nearest(similar):
     assert [cell["id"] for cell in card["cells"]] == ids[:PAGE]
     assert np.allclose([cell["value"] for cell in card["cells"]], angles[:PAGE])
     assert (card["similar"]["like"]["n"], card["similar"]["like"]["of"]) == (len(yes), len(yes))
+
+
+def seen(card):
+    """What Label shows: the number of its round, the question, and the figures of its rounds."""
+    return card["round"], card["item"]["selection"], card["history"]
+
+
+def test_a_look_at_other_items_is_no_round_of_label(project, similar):
+    """Label shows the same question again, with the same number, and draws its own rounds only."""
+    session = similar.session
+    label(session, 5)
+    before = seen(card_of(session))
+    for first in (0, PAGE):
+        assert look(similar, of_class(project, "7")[0], first)["cells"]
+        assert seen(card_of(session)) == before
+    assert card_of(project.grid(session))["cells"]
+    assert seen(card_of(session)) == before
+    assert project.leases.has(session.id, session.shown.item)
+    assert len(label(session, 1)["history"]["margin"]) == len(before[2]["margin"]) + 1
+    assert verified(project)["problems"] == []
+
+
+def test_a_question_is_chosen_again_after_answers_elsewhere(project, similar):
+    """The hyperplane is another one; and so it is if another person got the item meanwhile."""
+    session = similar.session
+    label(session, 5)
+    number, before, _ = seen(card_of(session))
+    submit(similar, truly(similar, look(similar, of_class(project, "7")[0]), 3))
+    assert seen(card_of(session))[1] != before
+    assert seen(card_of(session))[0] > number
+    item, before = session.shown.item, session.shown.id
+    look(similar, of_class(project, "1")[0])
+    bob = project.session(annotator="bob")
+    free = project.leases.others(bob.id)
+    assert not free.take([item])
+    assert card_of(session)["item"]["id"] != item
+    assert seen(card_of(session))[1] != before
 
 
 def test_answers_for_the_audit_are_no_examples(project, similar):
