@@ -137,6 +137,31 @@ def test_kernelized_forms_are_held_to_their_kernel(digits):
     assert value(measured, "rank", form="low rank, from the mean") == chosen.centred.low_rank.rank
 
 
+def test_the_cosine_kernel_is_timed_against_the_scan_by_angle(digits):
+    """Both scans find the same neighbours, so that times of LSH and KLSH are divided by the same time."""
+    truths = Truths(digits, queries(digits), N_NEAR, 2)
+    scans = {}
+    for name, form, kernel in (
+        ("lsh", "", "cosine"),
+        ("klsh", "low rank", "cosine"),
+        ("klsh", "low rank", "chi2"),
+    ):
+        measured = measure_family(
+            name, digits, draw(digits, kernel=kernel), truths, bits=(32,), retrieved=RETRIEVED, n_searched=2
+        )
+        (seconds,), (ratio,) = (
+            {
+                v.value
+                for v in measured.values
+                if (v.form, v.structure, v.retrieved, v.measure) == (form, "scan", 100, what)
+            }
+            for what in ("seconds", "scan ratio")
+        )
+        scans[name, kernel] = seconds / ratio
+    assert scans["klsh", "cosine"] == pytest.approx(scans["lsh", "cosine"])
+    assert scans["klsh", "chi2"] != pytest.approx(scans["lsh", "cosine"])
+
+
 def test_the_slack_of_a_learned_metric_is_recorded(signed):
     """It has the best score of cross-validation, and the same pairs with it give the same metric again."""
     own = draw(signed)
