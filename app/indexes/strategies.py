@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from closecall.app.display.phrases import cost
@@ -20,7 +20,14 @@ from closecall.core.learning.round import Labels, learn
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.numerics.kernel_cache import Step
 from closecall.core.pool.pool import Pool
-from closecall.core.selection import STRATEGIES, QueryStrategy, covering, make_strategy, strategy_from
+from closecall.core.selection import (
+    STRATEGIES,
+    QueryStrategy,
+    covering,
+    make_strategy,
+    strategy_class,
+    strategy_from,
+)
 from closecall.core.selection.files import remove_leftovers
 from closecall.core.selection.former import move_former_indexes
 from closecall.core.selection.hashed import HashedSearch
@@ -53,17 +60,21 @@ class IndexState(Fitting):
         Wall-clock time that the last fit, extension or loading took.
     notice : str or None
         A sentence that says why a saved index is being rebuilt.
+    lock : threading.Lock
+        Held while the index is fitted.
     """
 
     fitted: QueryStrategy | None = None
     seconds: float = 0.0
     notice: str | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class Indexes:
     """Fitted strategies over the newest snapshot of a pool.
 
     A thread watches the pool and extends the indexes in use. Callers get the newest index that is ready.
+    Strategies without an index are ready as soon as the pool has items: they don't wait for that thread.
     Indexes are immutable, so a caller can keep using an index. Strategies are named as on the command line
     (`core.selection.words`). Strategies that query the same index share it; for example, all mixtures share
     the margin index.
@@ -150,7 +161,8 @@ class Indexes:
             allowed = ", ".join(sorted(strategy.query_params)) or "none"
             raise InputError(f"a session can give {strategy.name} the parameters {allowed}; got {word!r}")
         with self._lock:
-            self._asked[word] = self._indexes.setdefault(strategy.index_name, IndexState())
+            index = self._asked[word] = self._indexes.setdefault(strategy.index_name, IndexState())
+        self._fit_at_once(strategy.index_name, index)
         self._watch.wake()
 
     def get(self, word: str) -> QueryStrategy | None:
@@ -159,7 +171,10 @@ class Indexes:
         Calls return the same object until the index is replaced.
         """
         self.full_scan.note_use()
-        index = self.state(word).fitted
+        state = self.state(word)
+        if state.fitted is None and word in self._asked:
+            self._fit_at_once(self._unfitted(word).index_name, state)
+        index = state.fitted
         if index is None:
             return None
         with self._lock:
@@ -215,13 +230,24 @@ class Indexes:
             wanted = list(self._indexes.items())
         for name, index in wanted:
             self._watch.go_on()
+            self._keep_up(name, index, pool)
+        if wanted and kernels.is_ready("everything"):
+            self.full_scan.measure(pool)
+
+    def _fit_at_once(self, name: str, index: IndexState) -> None:
+        """Fit a strategy in this thread if it has no index and is not fitted yet."""
+        pool = self._pool
+        if pool is not None and index.fitted is None and has_no_index(name):
+            self._keep_up(name, index, pool)
+
+    def _keep_up(self, name: str, index: IndexState, pool: Pool) -> None:
+        """Fit or extend the index if it is due."""
+        with index.lock:
             fitted = index.fitted
             is_behind = fitted is None or is_due(fitted.n_items, index.seconds, pool)
             if is_behind and kernels.is_ready(_needed(name, pool)):
                 what = f"{name} can't be used with this pool"
                 index.attempt(what, len(pool), self._fit, name, index, pool)
-        if wanted and kernels.is_ready("everything"):
-            self.full_scan.measure(pool)
 
     def _fit(self, name: str, index: IndexState, pool: Pool) -> None:
         def advanced(done: int, of: int) -> None:
@@ -282,6 +308,11 @@ def _needed(name: str, pool: Pool) -> Step:
     """Return which Numba functions must be compiled before the index is fitted; see `app.runtime.kernels`."""
     is_plain = name in STRATEGIES and not issubclass(STRATEGIES[name], HashedSearch)
     return "selection" if is_plain and not pool.is_sparse else "everything"
+
+
+def has_no_index(name: str) -> bool:
+    """Return whether a strategy prepares nothing."""
+    return strategy_class(name).prepare is QueryStrategy.prepare
 
 
 def is_due(n_items: int, seconds: float, pool: Pool) -> bool:

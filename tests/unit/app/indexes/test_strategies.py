@@ -13,7 +13,9 @@ from closecall.app.indexes.strategies import Indexes
 from closecall.core.errors import InputError
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
+from closecall.core.selection import STRATEGIES
 from closecall.core.selection.margin import MarginIndex
+from closecall.core.selection.random import RandomSampling
 from tests.fakes import FakeSource
 from tests.waiting import until
 
@@ -193,6 +195,42 @@ def test_an_index_is_tried_before_anybody_asks_it(pool, tmp_path, monkeypatch):
         made.want(NAME)
         until(lambda: is_saved(made))
     assert asked == [False, False]
+
+
+class Own(RandomSampling):
+    """Somebody's own strategy."""
+
+    name = "own"
+
+
+@pytest.mark.parametrize("word", ["likely-positive", "subsample", "own"])
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_strategy_without_an_index_is_ready_at_once(pool, tmp_path, gate, monkeypatch, word, is_late):
+    """As soon as there is a pool, even while the index of another strategy is being built."""
+    monkeypatch.setitem(STRATEGIES, Own.name, Own)
+    gate.clear()
+    opened = threading.Event()
+    if not is_late:
+        opened.set()
+    made = Indexes(lambda: pool if opened.is_set() else None, tmp_path)
+    made.start()
+    try:
+        made.want(NAME)
+        if is_late:
+            made.want(word)
+            assert made.get(word) is None
+            opened.set()
+        until(lambda: made.state(NAME).share)
+        if not is_late:
+            made.want(word)
+        ready = made.get(word)
+        assert ready is not None
+        assert ready.n_items == len(pool)
+        assert made.get(word) is ready
+        assert made.get(NAME) is None
+    finally:
+        gate.set()
+        made.close()
 
 
 def test_mixtures_ask_the_margin_index(pool, tmp_path):
