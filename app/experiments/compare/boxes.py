@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from closecall.app.display.strategy_labels import name_of
 from closecall.app.display.theme import STRATEGY_COLOURS
 from closecall.app.experiments.compare.claims import EXHAUSTIVE, figure, lane_label
-from closecall.app.experiments.compare.drawing import INK, SECOND, plain, title
+from closecall.app.experiments.compare.drawing import INK, SECOND, number_log_axis, plain, title
 from closecall.app.experiments.compare.statistics import Box
 
 if TYPE_CHECKING:
@@ -36,16 +36,9 @@ def draw_costs(
 
     `of_times` is the title of the times.
     """
-    from matplotlib.ticker import FuncFormatter, NullFormatter
-
     times, margins = picture.subplots(1, 2, sharey=True)
     strategy_rows(times, list(costs))
     margins.tick_params(length=0)
-    for axes in (times, margins):
-        axes.set_xscale("log")
-    times.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
-    for axes in (times, margins):
-        axes.xaxis.set_minor_formatter(NullFormatter())
     for place, (name, cost) in enumerate(costs.items()):
         _box(times, place, cost.ms, name, unit=" ms")
         _box(margins, place, cost.margin, name)
@@ -56,7 +49,7 @@ def draw_costs(
     title(margins, "|wᵀx| of what was selected")
     for axes in (times, margins):
         plain(axes, "x")
-        axes.margins(x=0.08)
+        number_log_axis(axes)
 
 
 def strategy_rows(axes: Axes, names: Sequence[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +28,11 @@ FORMATS = ("svg", "png")
 
 WIDTH = 1.5
 """Default width of lines, in points."""
+
+_MOST_POWERS = 8
+"""Maximum number of powers of ten at the ticks of an axis."""
+
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 _STYLE: dict[Any, Any] = {
     "font.size": 10,
@@ -108,6 +114,44 @@ def styled(name: str) -> Iterator[None]:
 def title(axes: Axes, text: str) -> None:
     """Write a title above the panel, at the left."""
     axes.set_title(text, loc="left", color=SECOND, fontsize=10)
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Return at least two ticks from `low` to `high` for a logarithmic axis.
+
+    They are powers of ten or, if fewer than two are in this range, simple multiples of them. In a range that
+    has fewer than two of these, too, they are equally spaced.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    every = max(1, -(-len(exponents) // _MOST_POWERS))
+    for digits, some in (((1,), exponents[::every]), ((1, 2, 5), exponents), (range(1, 10), exponents)):
+        ticks = [float(f"{digit}e{exponent}") for exponent in some for digit in digits]
+        shown = [tick for tick in ticks if low <= tick <= high]
+        if len(shown) >= 2:
+            return shown
+    return [float(tick) for tick in MaxNLocator(4).tick_values(low, high) if low <= tick <= high]
+
+
+def number_log_axis(axes: Axes) -> None:
+    """Make the x-axis logarithmic, with a number at each tick. Call this after drawing."""
+    from matplotlib.ticker import NullLocator
+
+    axes.set_xscale("log")
+    axes.margins(x=0.08)
+    ticks = log_ticks(*axes.get_xlim())
+    axes.set_xticks(ticks, [_tick_label(tick) for tick in ticks])
+    axes.xaxis.set_minor_locator(NullLocator())
+
+
+def _tick_label(tick: float) -> str:
+    """Return a number as text: "0.002", "10", "5 · 10⁻⁵"."""
+    if 1e-3 <= tick < 1e5:
+        return f"{tick:g}"
+    digits, _, exponent = f"{tick:e}".partition("e")
+    power = f"10{str(int(exponent)).translate(_RAISED)}"
+    return power if float(digits) == 1 else f"{float(digits):g} · {power}"
 
 
 def plain(axes: Axes, grid: Any) -> None:
