@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import radians
 
 import click
@@ -20,6 +21,7 @@ from closecall.app.display.strategy_labels import FAMILY_LABELS, LABELS
 from closecall.app.experiments.bench.experiment import Experiment, Row, about
 from closecall.app.experiments.bench.report import heading, show_table
 from closecall.app.experiments.bench.statistics import share_over_draws
+from closecall.core.errors import InputError
 from closecall.core.experiment.guarantee import HYPERPLANES, LSH, Tried, try_hyperplanes, try_items
 from closecall.core.experiment.planes import one_vs_all
 from closecall.core.experiment.queries import held_out_queries
@@ -79,14 +81,29 @@ class Guarantees(Experiment[Pool]):
     draws: int
     seed: int
 
+    def __post_init__(self) -> None:
+        """Check r and ε.
+
+        Raises
+        ------
+        InputError
+            If r or ε is out of range for a family.
+        """
+        for name, radius in product(self.families or FAMILIES, self.radii):
+            most = 90 if name in HYPERPLANES else 180
+            if not 0 < radius < (1 + self.epsilon) * radius < most:
+                raise InputError(
+                    f"--radius r and --epsilon ε must satisfy 0 < r < (1 + ε) r < {most}° "
+                    f"for {_label(name)}, got r = {radius:g}° and ε = {self.epsilon:g}"
+                )
+
     def measure(self, pool: Pool) -> Iterator[list[Row]]:
         """Yield, for each family, a list with one row per radius.
 
         Raises
         ------
         InputError
-            If a family does not apply to the pool, if there are too few classes or held-out items, or if r or
-            ε is out of range.
+            If a family does not apply to the pool, or if there are too few classes or held-out items.
         """
         for name in self.families or FAMILIES:
             attempt = self._try(pool, name)

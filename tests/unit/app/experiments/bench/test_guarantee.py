@@ -50,13 +50,18 @@ def test_a_line_says_what_is_needed_built_and_found(folder, tmp_path):
     assert "l needed: tables that a guarantee of at least 63 % takes" in text
 
 
-def test_what_a_family_does_not_take_is_one_sentence(folder):
-    """As every error of the command line."""
-    words = ["bench", "guarantee", "--pool", str(folder), "--family", "h-hash", "--radius", "60"]
-    result = CliRunner().invoke(main, words)
-    assert result.exit_code != 0
-    assert "radius and epsilon must satisfy 0 < radius < (1 + epsilon) radius < π/2" in result.output
-    assert "Traceback" not in result.output
+@pytest.mark.parametrize(
+    ("family", "label", "epsilon", "most"), [("h-hash", "H-Hash", 1, 90), ("lsh", "LSH", 2.5, 180)]
+)
+def test_a_radius_out_of_range_is_refused_before_any_work(folder, family, label, epsilon, most):
+    """In degrees, as it was given: not only after the radii before it were measured."""
+    words = ["--family", family, "--radius", "30", "--radius", "60", "--epsilon", str(epsilon)]
+    result = CliRunner().invoke(main, ["bench", "guarantee", "--pool", str(folder), *words])
+    assert result.exit_code == 2
+    assert result.output == (
+        f"Error: --radius r and --epsilon ε must satisfy 0 < r < (1 + ε) r < {most}° for {label}, "
+        f"got r = 60° and ε = {epsilon:g}\n"
+    )
 
 
 def test_the_interval_is_the_wider_one():
