@@ -270,7 +270,7 @@ def kernel_from(word: str | Kernel, arrays: Arrays | None = None) -> Kernel:
         ``cosine``, ``chi2``, ``intersection`` or ``learned``, optionally with a scale, or ``rbf`` with its
         gamma. A kernel is returned unchanged.
     arrays : dict, optional
-        The result of `Kernel.arrays`; only ``learned`` needs it.
+        The result of `Kernel.arrays`; only ``learned``, the kernel of a learned metric, needs it.
 
     Raises
     ------
@@ -285,14 +285,12 @@ def kernel_from(word: str | Kernel, arrays: Arrays | None = None) -> Kernel:
         if not numbers or numbers[0][0] != "gamma":
             raise InputError(f"the kernel rbf needs a bandwidth, as in rbf:gamma=2, got {word!r}")
         kernel: Kernel = rbf(_number(numbers.pop(0)[2], word))
-    elif name == "learned":
-        if arrays is None or "metric" not in arrays:
-            raise InputError("the kernel learned needs a metric")
+    elif name == Learned.word and arrays is not None and "metric" in arrays:
         kernel = Learned(arrays["metric"])
     elif name in KERNELS:
         kernel = KERNELS[name]()
     else:
-        raise InputError(f"kernel must be one of {', '.join(KERNELS)}, learned, rbf:gamma=…, got {word!r}")
+        raise InputError(f"kernel must be one of {', '.join(KERNELS)}, rbf:gamma=…, got {word!r}")
     for parameter, _, number in numbers:
         if parameter != "scale":
             raise InputError(f"the kernel {name} only takes a scale, as in {name}:scale=5, got {word!r}")

@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 from typing import Any, cast
+from zipfile import BadZipFile
 
 import numpy as np
-from numpy.lib.format import open_memmap
+from numpy.lib.format import MAGIC_PREFIX, open_memmap
 from numpy.typing import NDArray
 
 from closecall.core.errors import InputError
@@ -21,6 +22,7 @@ from closecall.core.sources.unpacking import unpacked
 
 SUFFIXES = (".npy", ".parquet", *vecs.TYPES)
 
+_PICKLE = b"\x80"  # the first byte of a pickle in any protocol since 2
 _BLOCK = 4096  # rows
 _BLOCK_NUMBERS = 1 << 22
 _SMALLEST_NORM = 1e-30  # the squares of smaller numbers underflow in float32
@@ -132,17 +134,30 @@ class Embeddings:
             raise InputError(f"{self.path} is damaged, or no Parquet file: {error}") from error
 
 
+def _why(file: Path, error: Exception) -> str:
+    """Return why NumPy can't read the file. NumPy takes all files of unknown formats for pickles."""
+    if "allow_pickle" in str(error):
+        with file.open("rb") as opened:
+            is_array = opened.read(len(MAGIC_PREFIX)) == MAGIC_PREFIX
+            opened.seek(0)
+            is_pickle = opened.read(1) == _PICKLE
+        if not (is_array or is_pickle):
+            return "it is not a .npy file"
+    objects = any(word in str(error) for word in ("Object arrays", "Python objects", "allow_pickle"))
+    return "it contains Python objects (a pickle), which are never loaded" if objects else str(error)
+
+
 def _mapped(file: Path, shown: Path) -> NDArray[Any]:
     """Memory-map the matrix in `file`; error messages name `shown` instead."""
     try:
         matrix = np.load(file, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        objects = any(word in str(error) for word in ("Object arrays", "Python objects", "allow_pickle"))
-        why = "it contains Python objects (a pickle), which are never loaded" if objects else str(error)
-        raise InputError(f"{shown} can't be read as an array of numbers: {why}") from error
-    if not isinstance(matrix, np.ndarray) or matrix.ndim != 2 or 0 in matrix.shape:
+    except (ValueError, EOFError, OSError, BadZipFile) as error:
+        raise InputError(f"{shown} can't be read as an array of numbers: {_why(file, error)}") from error
+    if not isinstance(matrix, np.ndarray) or matrix.ndim != 2:
         shape = getattr(matrix, "shape", "several arrays")
         raise InputError(f"{shown} must have shape (n_rows, n_features), got {shape}")
+    if 0 in matrix.shape:
+        raise InputError(f"{shown} must have at least one row and one feature, got shape {matrix.shape}")
     if matrix.dtype.kind not in "fiu":
         raise InputError(f"{shown} must contain real numbers, got {matrix.dtype}")
     return matrix

@@ -272,7 +272,10 @@ def test_fewer_rows_than_landmarks(family: type[KernelHasher]) -> None:
         ({"n_sampled": 0}, "n_sampled must be from 1 to 39"),
         ({"n_sampled": 40}, "n_sampled must be from 1 to 39.*, got 40"),
         ({"kernel": "hellinger"}, "kernel must be one of cosine, chi2"),
-        ({"kernel": "learned"}, "the kernel learned needs a metric"),
+        (
+            {"kernel": "learned"},
+            "kernel must be one of cosine, chi2, intersection, rbf:gamma=…, got 'learned'",
+        ),
     ],
 )
 def test_parameters_out_of_range(changed: dict[str, Any], message: str) -> None:

@@ -200,7 +200,8 @@ def test_other_shapes_and_files_are_refused(tmp_path: Path, photos: Path, rows: 
     for name, array, words in (
         ("flat.npy", rows[:, 0], r"\(n_rows, n_features\), got \(12,\)"),
         ("cube.npy", rows.reshape(2, 6, 5), r"got \(2, 6, 5\)"),
-        ("none.npy", rows[:0], r"got \(0, 5\)"),
+        ("none.npy", rows[:0], r"at least one row and one feature, got shape \(0, 5\)"),
+        ("thin.npy", rows[:, :0], r"at least one row and one feature, got shape \(12, 0\)"),
         ("complex.npy", rows.astype(complex), "real numbers, got complex128"),
         ("text.npy", rows.astype(str), "real numbers"),
     ):
@@ -211,6 +212,8 @@ def test_other_shapes_and_files_are_refused(tmp_path: Path, photos: Path, rows: 
     np.save(tmp_path / "cut.npy", rows)
     (tmp_path / "cut.npy").write_bytes((tmp_path / "cut.npy").read_bytes()[:-20])
     (tmp_path / "empty.npy").touch()
+    (tmp_path / "words.npy").write_text("hello")
+    (tmp_path / "zip.npy").write_bytes(b"PK\x03\x04 and no more")
     (tmp_path / "fake.parquet").write_text("PAR1 fake PAR1")
     (tmp_path / "table.csv").write_text("1,2")
     np.savez(tmp_path / "several.npz", rows)
@@ -218,6 +221,8 @@ def test_other_shapes_and_files_are_refused(tmp_path: Path, photos: Path, rows: 
     for name, words in {
         "cut.npy": "can't be read",
         "empty.npy": "can't be read",
+        "words.npy": "can't be read as an array of numbers: it is not a .npy file",
+        "zip.npy": "can't be read",
         "several.npy": "several arrays",
         "fake.parquet": "no Parquet file",
         "table.csv": "must be one of .npy, .parquet",
