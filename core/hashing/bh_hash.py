@@ -107,8 +107,9 @@ class LBHHash(BHHash):
         )
         self.n_samples = n_samples
 
-    def _check(self) -> None:
-        super()._check()
+    def check(self) -> None:
+        """See `HyperplaneHasher.check`."""
+        super().check()
         if self.n_samples < 1:
             raise InputError(f"n_samples must be at least 1, got {self.n_samples}")
 

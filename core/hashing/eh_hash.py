@@ -80,8 +80,9 @@ class EHHash(HyperplaneHasher):
         """Return the probability that a bit agrees at the angle θ, assuming that `query_samples` is None."""
         return dense_agrees(theta) if self.rank_ is None else rank_agrees(theta, self.rank_)
 
-    def _check(self) -> None:
-        super()._check()
+    def check(self) -> None:
+        """See `HyperplaneHasher.check`."""
+        super().check()
         if self.rank not in ("auto", "dense") and not (isinstance(self.rank, int) and self.rank >= 1):
             raise InputError(f'rank must be "auto", "dense" or at least 1, got {self.rank!r}')
         if self.query_samples is not None and self.query_samples < 1:

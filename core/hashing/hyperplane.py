@@ -70,6 +70,15 @@ class HyperplaneHasher(ABC):
         self.n_directions = n_directions
         self.random_state = random_state
 
+    def check(self) -> None:
+        """Raise an InputError if a parameter is out of range, whatever the rows are."""
+        if self.n_functions < 1:
+            raise InputError(f"n_functions must be at least 1, got {self.n_functions}")
+        if not 0 < self.scale < np.inf:
+            raise InputError(f"scale must be positive and finite, got {self.scale}")
+        if self.n_directions is not None and self.n_directions < 1:
+            raise InputError(f"n_directions must be at least 1 or None, got {self.n_directions}")
+
     def fit(self, X: Rows, *, weighted: bool = True) -> Self:
         """Learn mean, scale and moments from X, of shape (n_samples, n_features), and draw the functions.
 
@@ -85,7 +94,7 @@ class HyperplaneHasher(ABC):
         InputError
             If a parameter is out of range, or the rows have too many features for the family.
         """
-        self._check()
+        self.check()
         self.augmentation_ = Augmentation.fitted(
             X, centred=self.centred, scale=self.scale, n_directions=self.n_directions
         )
@@ -148,7 +157,7 @@ class HyperplaneHasher(ABC):
 
     def restored(self, arrays: Arrays) -> Self:
         """Set the fitted attributes from `arrays`, the result of the method `arrays`, in place of `fit`."""
-        self._check()
+        self.check()
         self.augmentation_ = Augmentation.from_arrays(arrays)
         self._settle(self.augmentation_.n_dimensions)
         for name in self._drawn:
@@ -216,14 +225,6 @@ class HyperplaneHasher(ABC):
 
     def _settle(self, n_dimensions: int) -> None:  # noqa: B027
         """Set attributes that depend on the number of dimensions."""
-
-    def _check(self) -> None:
-        if self.n_functions < 1:
-            raise InputError(f"n_functions must be at least 1, got {self.n_functions}")
-        if not 0 < self.scale < np.inf:
-            raise InputError(f"scale must be positive and finite, got {self.scale}")
-        if self.n_directions is not None and self.n_directions < 1:
-            raise InputError(f"n_directions must be at least 1 or None, got {self.n_directions}")
 
     def _hash_block(self, X: Rows) -> NDArray[np.bool_]:
         Z = self.augmentation_.points(X)

@@ -101,6 +101,8 @@ class HashedSearch(QueryStrategy):
             raise InputError(
                 f"n_candidates and megabytes must be at least 1, got {self.n_candidates} and {self.megabytes}"
             )
+        if self.n_functions is not None:
+            self.new_hasher().check()
 
     def thrifty_params(self) -> dict[str, Any]:
         """See `QueryStrategy.thrifty_params`; queries get at most `THRIFTY_CANDIDATES`."""

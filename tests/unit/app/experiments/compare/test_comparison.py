@@ -445,6 +445,15 @@ def test_what_cannot_be_raced_is_refused(folder, tmp_path):
     assert "no class 'z'; it has a, b, c" in refused(folder, out, "--classes", "z")
     assert "strategy must be one of" in refused(folder, out, "--strategy", "nearest")
     assert "n_scored and run_length must be" in refused(folder, out, "--strategy", "subsample:n_scored=0")
+    for word, why in {
+        "h-hash:n_functions=0": "n_functions must be at least 1, got 0",
+        "eh-hash:query_samples=0": "query_samples must be at least 1 or None, got 0",
+        "lbh-hash:n_samples=0": "n_samples must be at least 1, got 0",
+        "h-hash-weighted:scale=0": "scale must be positive and finite, got 0",
+        "bh-hash-weighted:n_directions=0": "n_directions must be at least 1 or None, got 0",
+        "eh-hash-weighted:rank=0": "rank must be",
+    }.items():
+        assert why in refused(folder, out, "--strategy", word), word
     assert [path.name for path in out.iterdir()] == ["comparison.lock"]
     said = refused(folder, out, "--iterations", "595")
     assert "595 labels after 3 × 2 first ones need 601 items" in said
