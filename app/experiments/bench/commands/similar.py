@@ -34,10 +34,9 @@ if TYPE_CHECKING:
     "--kernel",
     "kernels",
     multiple=True,
-    default=("chi2", "intersection"),
-    show_default=True,
     help="For kernels, sweeps, coverage, survey and precision: cosine, chi2, intersection or "
-    "rbf:gamma=NUMBER; coverage, survey and precision take the first.",
+    "rbf:gamma=NUMBER; coverage, survey and precision take the first.  [default: chi2 and intersection; "
+    "cosine if the pool has negative features]",
 )
 @click.option(
     "--draws",

@@ -32,6 +32,7 @@ from closecall.app.experiments.bench.similar.paired_figures import draw_panels
 from closecall.app.experiments.compare.drawing import SECOND
 from closecall.app.experiments.compare.similar.looks import look_at
 from closecall.app.experiments.compare.similar.names import lane_label, yardstick_label
+from closecall.app.experiments.compare.similar.plan import usual_kernels
 from closecall.app.experiments.compare.similar.results import Lane
 from closecall.core.experiment.coverage import CoverageSweep, has_classes
 from closecall.core.experiment.metric_sweeps import EPSILONS
@@ -85,7 +86,8 @@ class Coverage(Drawn, KernelizedFigure):
             it.
         """
         super().__post_init__()
-        kernel_from(self.kernels[0])
+        for kernel in self.kernels:
+            kernel_from(kernel)
         _ = self.sweep
 
     @property
@@ -106,7 +108,7 @@ class Coverage(Drawn, KernelizedFigure):
             class, or if `CoverageSweep.measured` raises it.
         """
         create_folder(self.figures)
-        kernel, sweep = kernel_from(self.kernels[0]), self.sweep
+        kernel, sweep = kernel_from((self.kernels or usual_kernels(pool))[0]), self.sweep
         queries, choosing = queries_of_draws(
             pool, self.queries, self.queries, self.draws, known=has_classes(pool)
         )

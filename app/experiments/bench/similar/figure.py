@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from closecall.app.experiments.bench.experiment import Experiment, Row, about
 from closecall.app.experiments.bench.report import show_table, spread
 from closecall.app.experiments.compare.similar.names import lane_label, lessons
+from closecall.app.experiments.compare.similar.plan import usual_kernels
 from closecall.app.experiments.compare.similar.results import Lane
 from closecall.core.errors import InputError
 from closecall.core.experiment.families import Draw, Lesson, families_named
@@ -146,7 +147,7 @@ class KernelizedFigure(Figure):
     draws, queries, bits
         See `Figure`.
     kernels : tuple of str
-        Names of kernels; see `core.mercer.kernel.kernel_from`.
+        Names of kernels; see `core.mercer.kernel.kernel_from`. If empty, `usual_kernels` of the pool.
     share : float
         R of recall@R, as a share of the pool.
     landmarks : int
@@ -198,7 +199,7 @@ class RecallFigure(KernelizedFigure):
             If there is no such kernel, if it does not apply to the features, if there are fewer items than
             landmarks, or if too few items are held out.
         """
-        kernels = [kernel_from(word) for word in self.kernels]
+        kernels = [kernel_from(word) for word in self.kernels or usual_kernels(pool)]
         queries, choosing = held_out_queries(pool, self.queries, self.queries)
         for kernel in kernels:
             neighbours, _ = nearest(kernel, pool.blocks(), queries.X)
@@ -238,7 +239,7 @@ class FamilyFigure(Figure):
     families : tuple of str
         Names in `core.hashing.FAMILIES`; all families if empty.
     kernels : tuple of str
-        Names of kernels; kernelized families use only the first.
+        Names of kernels; kernelized families use only the first. If empty, `usual_kernels` of the pool.
     landmarks : int
         Number m of landmarks of kernelized families.
     refused : dict
@@ -302,8 +303,12 @@ class FamilyFigure(Figure):
 
     def draw_of(self, pool: Pool, choosing: Items, seed: int, **sampling: Any) -> Draw:
         """Return one draw. The arguments `sampling` are passed on to `Draw.of`."""
-        words: dict[str, Any] = {"kernel": self.kernels[0], "n_landmarks": self.landmarks, "seed": seed}
-        return Draw.of(pool, choosing.X, **words, **sampling)
+        words: dict[str, Any] = {"n_landmarks": self.landmarks, "seed": seed}
+        return Draw.of(pool, choosing.X, kernel=self.kernel_on(pool), **words, **sampling)
+
+    def kernel_on(self, pool: Pool) -> str:
+        """Return the name of the kernel of kernelized families."""
+        return (self.kernels or usual_kernels(pool))[0]
 
     def takes_part(self, name: str, draw: Draw) -> bool:  # noqa: ARG002
         """Return whether a family is measured in this draw."""

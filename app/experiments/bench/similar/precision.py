@@ -95,7 +95,7 @@ class Precision(FamilyFigure):
 
     def about(self, pool: Pool) -> Row:
         """See `Figure.about`."""
-        words = {"kernel": self.kernels[0], "landmarks": self.landmarks}
+        words = {"kernel": self.kernel_on(pool), "landmarks": self.landmarks}
         return {**super().about(pool), **words}
 
     def check(self, pool: Pool) -> None:

@@ -36,7 +36,7 @@ from closecall.core.experiment.kernelized import RANKS, SCALES, Form, retrieve_t
 from closecall.core.experiment.queries import Items
 from closecall.core.experiment.sweeps import SAMPLED, sweeps
 from closecall.core.hashing.klsh import KernelHasher, NystromLSH
-from closecall.core.mercer.kernel import Transformed, kernel_from
+from closecall.core.mercer.kernel import OF_HISTOGRAMS, Transformed, kernel_from
 from closecall.core.pool.pool import Pool
 
 _LINES: dict[str, Callable[[Form], str]] = {
@@ -92,7 +92,7 @@ class Sweeps(Drawn, RecallFigure):
                         f"{option} must be from 1 to {self.landmarks - 1}, one less than the number of "
                         f"landmarks, got {value}"
                     )
-        for kernel in self.kernels:
+        for kernel in self.kernels or OF_HISTOGRAMS:
             for scale in self.scales or SCALES:
                 Transformed(kernel_from(kernel), scale)
 

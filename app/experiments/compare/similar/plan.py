@@ -17,7 +17,7 @@ from closecall.core.errors import InputError
 from closecall.core.experiment.families import Draw, families_named
 from closecall.core.experiment.queries import Items, held_out_queries
 from closecall.core.mercer import kernel_from
-from closecall.core.mercer.kernel import ChiSquared, Cosine
+from closecall.core.mercer.kernel import OF_HISTOGRAMS, Cosine
 from closecall.core.pool.pool import Pool
 
 MOST_SEARCHED, MOST_TIMED = 200, 25
@@ -95,7 +95,7 @@ class SimilarityPlan(Plan[FamilyUnit]):
             raise InputError(
                 f"{neighbours} neighbours are to be found, and the pool {pool.path} has {len(pool)} items"
             )
-        words["kernel"] = words["kernel"] or _kernel_for(pool)
+        words["kernel"] = words["kernel"] or usual_kernels(pool)[0]
         kernel_from(words["kernel"])
         plan = cls(
             pool=str(pool.path),
@@ -154,7 +154,7 @@ class SimilarityPlan(Plan[FamilyUnit]):
         return draw.taught(self.labels)
 
 
-def _kernel_for(pool: Pool) -> str:
-    """Return the name of the usual kernel that suits the features of the pool's first items."""
+def usual_kernels(pool: Pool) -> tuple[str, ...]:
+    """Return the names of the usual kernels that suit the features of the pool's first items."""
     has_negatives = bool((pool.rows(np.arange(min(SIGN_ROWS, len(pool)))) < 0).sum())
-    return Cosine.word if has_negatives else ChiSquared.word
+    return (Cosine.word,) if has_negatives else OF_HISTOGRAMS

@@ -284,14 +284,40 @@ def test_bad_input_is_one_sentence(pool, words, message):
     assert "Traceback" not in result.output
 
 
-def test_centred_features_are_refused(tmp_path):
-    """A kernel on histograms says what it needs."""
+@pytest.fixture
+def centred(tmp_path):
+    """A pool with negative features."""
     source = FakeSource(900, 8, classes=("a", "b"), held_out=range(0, 900, 9))
-    made = build(source, tmp_path / "pool")
-    result = run("--pool", made.path, "--queries", 5, "--landmarks", 100)
+    return build(source, tmp_path / "centred")
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        ("kernels",),
+        ("sweeps", "--rank", 8, "--scale", 3, "--sampled", 5),
+        ("coverage", "--epsilon", 2),
+        ("survey", "--family", "klsh"),
+        ("precision", "--family", "klsh", "--labels", 50),
+    ],
+)
+def test_the_default_kernel_suits_centred_features(centred, tmp_path, what):
+    """It is the cosine, as for `compare similar`."""
+    file = tmp_path / "rows.json"
+    few = ("--queries", 10, "--draws", 1, "--landmarks", 100, "--bits", 16, "--json", file)
+    result = run("--what", *what, "--pool", centred.path, *few)
+    assert result.exit_code == 0, result.output
+    rows = json.loads(file.read_text())
+    assert {row.get("kernel", row.get("yardstick")) for row in rows} == {"cosine"}
+
+
+def test_centred_features_are_refused(centred):
+    """A kernel on histograms says what it needs."""
+    result = run("--pool", centred.path, "--queries", 5, "--landmarks", 100, "--kernel", "chi2")
     assert result.exit_code == 2
     assert "the kernel chi2 compares histograms, and row" in result.output
-    survey = ("--what", "survey", "--pool", made.path, "--queries", 5, "--draws", 1, "--bits", 16)
+    few = ("--queries", 5, "--draws", 1, "--bits", 16, "--kernel", "chi2")
+    survey = ("--what", "survey", "--pool", centred.path, *few)
     result = run(*survey, "--family", "lsh", "--family", "klsh")
     assert result.exit_code == 0, result.output
     assert "klsh does not apply: the kernel chi2 compares histograms" in result.output
