@@ -14,12 +14,12 @@ import numpy as np
 from closecall.app.display.strategy_labels import name_of
 from closecall.app.experiments.bench.report import show_table, write_json
 from closecall.app.experiments.compare.claims import Measures, figure, lane_label
-from closecall.app.experiments.compare.results import Floats, about, read_finished
+from closecall.app.experiments.compare.results import Floats, RaceResults, about, read_finished
 from closecall.app.experiments.compare.until.censored import MedianRatio, median_ratio
 from closecall.app.experiments.compare.until.supervision import full_supervision
 from closecall.app.experiments.compare.until.targets import TARGETS, first_round
 from closecall.core.errors import InputError
-from closecall.core.evaluation.held_out_scorer import Accuracy
+from closecall.core.evaluation.held_out_scorer import PRECISION, Accuracy
 
 FACTORS = (1.0, 1.25, 1.5, 2.0, 4.0)
 """Factors of the performance profile."""
@@ -28,7 +28,7 @@ FACTORS = (1.0, 1.25, 1.5, 2.0, 4.0)
 def labels_until(
     outs: Sequence[Path], base: str, label_seconds: float | None, json_file: Path | None
 ) -> None:
-    """Print the labels until each target, their ratio to a baseline's, and the performance profile.
+    """Print full supervision, the labels until each target, their ratio to a baseline's, and the profile.
 
     Parameters
     ----------
@@ -46,15 +46,19 @@ def labels_until(
     InputError
         If a comparison is unfinished, or if the baseline did not run to the end in one of them.
     """
-    rows, pools = [], []
+    rows, pools, supervised = [], [], {}
     for out in outs:
         results = read_finished(out)
         full = full_supervision(out, results)
+        supervised[str(out)] = supervision_rows(results, full)
         measures = Measures(results, label_seconds or 0.0)
         pools.append({"out": str(out), **about(results.pool), "races": len(results.units)})
         rows += until_rows(str(out), measures, full, base, is_in_seconds=label_seconds is not None)
     unit = "seconds" if label_seconds is not None else "labels"
     for out in dict.fromkeys(row["comparison"] for row in rows):
+        click.echo(f"\n{out}: under full supervision")
+        head = ("class", "AUROC", "average precision", f"recall at precision {PRECISION:g}")
+        show_table(head, [_line_of_class(row) for row in supervised[out]])
         click.echo(f"\n{out}: {unit} until a target, the median of all races")
         lines = [_line(row) for row in rows if row["comparison"] == out]
         show_table(("target", "strategy", "reached", unit, f"share of {base}’s"), lines, n_left=2)
@@ -64,8 +68,39 @@ def labels_until(
     show_table(head, [(lane_label(name), *map("{:.0%}".format, shares)) for name, shares in profile.items()])
     write_json(
         json_file,
-        {"unit": unit, "base": base, "pools": pools, "rows": [*map(_as_json, rows)], "profile": profile},
+        {
+            "unit": unit,
+            "base": base,
+            "pools": pools,
+            "full_supervision": supervised,
+            "rows": [*map(_as_json, rows)],
+            "profile": profile,
+        },
     )
+
+
+def supervision_rows(results: RaceResults, full: Sequence[Accuracy]) -> list[dict[str, Any]]:
+    """Return the accuracy under full supervision of each class; with a prevalence, of each race.
+
+    Parameters
+    ----------
+    results : RaceResults
+        Results of the comparison.
+    full : sequence of Accuracy
+        Accuracy under full supervision in each race.
+
+    Returns
+    -------
+    list of dict
+        Rows with the keys ``class`` and ``run`` (None if it is the same for all runs), and the fields of
+        `Accuracy`.
+    """
+    rows = {}
+    for unit, own in zip(results.units, full, strict=True):
+        run = None if results.plan.prevalence is None else unit.run
+        name = results.pool.classes[unit.positive]
+        rows[unit.positive, run] = {"class": name, "run": run, **own._asdict()}
+    return list(rows.values())
 
 
 def until_rows(
@@ -150,6 +185,12 @@ def _as_json(row: dict[str, Any]) -> dict[str, Any]:
         **row,
         "ratio": ratio and {key: None if value == math.inf else value for key, value in ratio.items()},
     }
+
+
+def _line_of_class(row: dict[str, Any]) -> tuple[str, ...]:
+    of_run = "" if row["run"] is None else f", run {row['run'] + 1}"
+    values = (row[measure] for measure in ("auroc", "average_precision", "recall"))
+    return (row["class"] + of_run, *("–" if value is None else f"{value:.4f}" for value in values))
 
 
 def _line(row: dict[str, Any]) -> tuple[str, ...]:

@@ -98,6 +98,19 @@ def test_targets_are_reached_where_the_rounds_say_so(out, tmp_path):
         assert by_key["recall", strategy]["reached"] == pytest.approx(np.isfinite(waits).mean())
 
 
+def test_full_supervision_is_printed(out, tmp_path):
+    """So that targets can be checked: the values of the file, for each class, and in JSON, too."""
+    path = tmp_path / "until.json"
+    _, output = rows_of(out, path)
+    full = json.loads((out / "full-supervision.json").read_text("utf-8"))
+    (stored,) = json.loads(path.read_text("utf-8"))["full_supervision"].values()
+    lines = [line.split() for line in output.splitlines()]
+    for key, name in enumerate("abc"):
+        own = full[str(key)]
+        assert [name, *(f"{own[what]:.4f}" for what in ("auroc", "average_precision", "recall"))] in lines
+        assert stored[key] == {"class": name, "run": None, **own}
+
+
 def test_positives_count_from_the_beginning(out, tmp_path):
     """Every race begins with two; the target asks for fifty."""
     rows, output = rows_of(out, tmp_path / "until.json")
@@ -140,7 +153,9 @@ def test_full_supervision_of_a_rarer_question_has_its_positives(out, tmp_path, m
         main, ["compare", "--pool", str(pool.path), "--out", str(tmp_path / "rare"), *words, *rare]
     )
     assert result.exit_code == 0, result.output
-    rows_of(tmp_path / "rare", tmp_path / "until.json")
+    _, output = rows_of(tmp_path / "rare", tmp_path / "until.json")
+    assert "b, run 1" in output
+    assert "b, run 2" in output
     full = json.loads((tmp_path / "rare" / "full-supervision.json").read_text("utf-8"))
     assert set(full) == {"1 0", "1 1"}
     y, X = pool.held_out.truth == 1, pool.held_out.X
