@@ -121,9 +121,12 @@ def in_groups(n_items: int, n_groups: int) -> str:
     return f"This pool has {counted(n_groups, 'group')} with {counted(n_items, 'item')} in all."
 
 
-def counted(n: int, word: str) -> str:
-    """Return a number of things: "1 item", "2,000 items"."""
-    return f"{n:,} {word}" if n == 1 else f"{n:,} {word}s"
+def counted(n: int, word: str, several: str | None = None) -> str:
+    """Return a number of things: "1 item", "2,000 items".
+
+    `several` is the plural if it is not `word` with an s.
+    """
+    return f"{n:,} {word if n == 1 else several or f'{word}s'}"
 
 
 def labels_kept(n_labels: int) -> str:

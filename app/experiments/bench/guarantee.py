@@ -17,6 +17,7 @@ from math import radians
 import click
 import numpy as np
 
+from closecall.app.display.phrases import counted
 from closecall.app.display.strategy_labels import FAMILY_LABELS, LABELS
 from closecall.app.experiments.bench.experiment import Experiment, Row, about
 from closecall.app.experiments.bench.report import heading, show_table
@@ -183,7 +184,8 @@ class Guarantees(Experiment[Pool]):
             "probability that these find an item within (1 + ε) r. queries: those with an item within r, the "
             "condition. success: share "
             "of them for which an item within (1 + ε) r was in the query's buckets, over "
-            f"{self.draws} draws of functions, with the wider of the intervals over draws and over trials. "
+            f"{counted(self.draws, 'draw')} of functions, with the wider of the intervals over draws and "
+            "over trials. "
             "nearest, expected: how often the nearest item was, and how often theory expects that. scored: "
             "items in the query's buckets."
         )

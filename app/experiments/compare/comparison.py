@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from closecall.app.display.phrases import counted
 from closecall.app.experiments.compare.claims import Measures
 from closecall.app.experiments.compare.figures import draw_figures, first_pictures
 from closecall.app.experiments.compare.folder import begun, time_left
@@ -80,6 +81,6 @@ def _shown(n_units: int, n_rounds: int) -> Iterator[Callable[[int, int], None]]:
         if finished > last:
             last = finished
             left = time_left(start, max(rounds, 1) / (n_units * n_rounds)) if finished < n_units else ""
-            click.echo(f"{finished} of {n_units} races{left}")
+            click.echo(f"{finished} of {counted(n_units, 'race')}{left}")
 
     yield advance

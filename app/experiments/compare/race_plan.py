@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from closecall.app.display.phrases import counted
 from closecall.app.display.strategy_labels import name_of
 from closecall.app.experiments.compare.peers import make_peer
 from closecall.app.experiments.compare.plan import Plan, in_words
@@ -176,8 +177,9 @@ class RacePlan(Plan[RaceUnit]):
     def size(self, pool: Pool) -> str:
         """See `Plan.size`."""
         return (
-            f"{pool.title}: {len(pool):,} items; {len(self.classes)} × {self.runs} races of "
-            f"{len(self.names)} strategies over {self.iterations} labels."
+            f"{pool.title}: {counted(len(pool), 'item')}; {len(self.classes)} × "
+            f"{counted(self.runs, 'race')} of {counted(len(self.names), 'strategy', 'strategies')} "
+            f"over {counted(self.iterations, 'label')}."
         )
 
     def course(self, unit: RaceUnit) -> Course:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from closecall.app.display.phrases import counted
 from closecall.app.display.strategy_labels import name_of
 from closecall.app.display.theme import STRATEGY_COLOURS
 from closecall.app.display.thumbnails import data_url
@@ -105,7 +106,7 @@ def headline(measures: Measures, found: Sequence[Claim]) -> str:
     if not measures.whole:
         return "No strategy ran to the end."
     if not bases or not others:
-        return f"{_count(len(measures.whole), 'query strategy', 'query strategies')} compared."
+        return f"{counted(len(measures.whole), 'query strategy', 'query strategies')} compared."
     gains = {name: measures.difference(measures.gain, name, bases[0]) for name in others}
     best = max(gains, key=lambda name: gains[name].mean)
     low, mean = gains[best].low, gains[best].mean
@@ -143,13 +144,9 @@ def _facts(measures: Measures) -> str:
     return (
         f"{pool.title}: {len(pool):,} items × {pool.n_features:,} features, "
         f"{len(unrepeated_held_out(pool)):,} held out; "
-        f"{_count(len(plan.classes), 'class', 'classes')}, {_count(plan.runs, 'run')}{each}, "
-        f"{_count(plan.iterations, 'label')} chosen one by one, C = {plan.C:g}{weight}{rare}."
+        f"{counted(len(plan.classes), 'class', 'classes')}, {counted(plan.runs, 'run')}{each}, "
+        f"{counted(plan.iterations, 'label')} chosen one by one, C = {plan.C:g}{weight}{rare}."
     )
-
-
-def _count(n: int, one: str, many: str | None = None) -> str:
-    return f"{n:,} {one if n == 1 else many or one + 's'}"
 
 
 def _captions(measures: Measures, figures: Collection[str]) -> dict[str, str]:
@@ -228,7 +225,7 @@ def _begins_with(measures: Measures) -> str:
         n_classes, drawn = SEEN_CLASSES, f", the one to learn and {SEEN_CLASSES - 1} others drawn at random"
     each = ", drawn separately for each race" if len(results.units) > 1 else ""
     same = ", the same for all strategies" if len(results.names) > 1 else ""
-    return f"{_count(first, 'right label')} of each of {n_classes} classes{drawn}{each}{same}"
+    return f"{counted(first, 'right label')} of each of {n_classes} classes{drawn}{each}{same}"
 
 
 def _n_means(measures: Measures) -> int:

@@ -23,6 +23,7 @@ from typing import Any, ClassVar
 import click
 import numpy as np
 
+from closecall.app.display.phrases import counted
 from closecall.app.experiments.bench.experiment import Row
 from closecall.app.experiments.bench.report import each, heading
 from closecall.app.experiments.bench.similar.drawn import POINTS, Drawn, create_folder
@@ -159,7 +160,7 @@ class Coverage(Drawn, KernelizedFigure):
     def draw(self, rows: Sequence[Row], folder: Path) -> str:
         """See `Drawn.draw`."""
         panels = self.panels(rows)
-        data = f"{rows[0]['data']}, {rows[0]['items']:,} items, {self.draws} draws"
+        data = f"{rows[0]['data']}, {rows[0]['items']:,} items, {counted(self.draws, 'draw')}"
         what = f"KLSH and a scan by {yardstick_label(rows[0]['kernel'])}"
         draw_panels(panels, {FIGURE: f"{what}; {data}.\n{_BELOW}."}, folder)
         write_points(panels, folder / POINTS)
@@ -184,7 +185,8 @@ class Coverage(Drawn, KernelizedFigure):
         return (
             f"coverage: share of the first k items found for {self.queries:,} held-out queries that are "
             f"among the first items of a scan by the kernel. {voting}Mean and standard deviation over "
-            f"{self.draws} draws of {self.landmarks:,} landmarks, vectors and queries. KLSH ranks the "
+            f"{counted(self.draws, 'draw')} of {self.landmarks:,} landmarks, vectors and queries. KLSH "
+            "ranks the "
             "distinct items among the 2M entries next to the query in M = 2N^(1/(1+ε)) sorted orders by the "
             "kernel; share searched: their share of the pool. If fewer than k items are found, the missing "
             f"ones are not covered. Rank and scale are chosen on {self.queries:,} other held-out items by "

@@ -16,6 +16,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from closecall.app.display.phrases import counted
 from closecall.app.experiments.bench.experiment import Row
 from closecall.app.experiments.bench.report import each, heading, show_table, spread
 from closecall.app.experiments.bench.similar.figure import RecallFigure
@@ -124,7 +125,8 @@ class Kernels(RecallFigure):
         return (
             f"recall: share of {self.queries:,} held-out queries whose nearest item by the kernel is among "
             f"the {rows[0]['R']:,.0f} items ({100 * self.share:g} % of the pool) whose {self.n_bits} bits "
-            f"differ least; mean and standard deviation over {self.draws} draws of {self.landmarks:,} "
+            f"differ least; mean and standard deviation over {counted(self.draws, 'draw')} of "
+            f"{self.landmarks:,} "
             "landmarks and of the vectors. gain: over the original, in points. Rank and scale are chosen on "
             "as many other queries."
         )

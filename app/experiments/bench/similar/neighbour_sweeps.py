@@ -31,6 +31,7 @@ from typing import Any, ClassVar
 import click
 import numpy as np
 
+from closecall.app.display.phrases import counted
 from closecall.app.experiments.bench.experiment import Row
 from closecall.app.experiments.bench.report import each, heading
 from closecall.app.experiments.bench.similar.drawn import POINTS, Drawn, create_folder
@@ -166,7 +167,7 @@ class NeighbourSweeps(Drawn):
         return f"{_BELOW}."
 
     def _captions(self, rows: Sequence[Row]) -> dict[str, str]:
-        data = f"{rows[0]['data']}, {rows[0]['items']:,} items, {self.draws} draws"
+        data = f"{rows[0]['data']}, {rows[0]['items']:,} items, {counted(self.draws, 'draw')}"
         captions = {
             "1": f"accuracy of {self.nearest}-nn, and share searched, by bits; {data}.\n{_BELOW}.",
             "2": f"accuracy of {self.nearest}-nn by labels, bits and ε; {data}.\n{_BELOW}.",
@@ -190,7 +191,8 @@ class NeighbourSweeps(Drawn):
         """See `Figure.legend`."""
         return (
             f"accuracy: share of {self.queries:,} held-out queries whose {self.nearest} nearest items vote "
-            f"for the right class; mean and standard deviation over {self.draws} draws of labels, random "
+            f"for the right class; mean and standard deviation over {counted(self.draws, 'draw')} of "
+            "labels, random "
             "vectors and queries. Hashing ranks the distinct items among the 2M entries next to the query in "
             "M = 2N^(1/(1+ε)) sorted orders, as published; share searched: their share of the pool. γ, the "
             "number of pairs and, unless it is a percentile, the bound of similar pairs are chosen on "

@@ -15,6 +15,7 @@ from typing import ClassVar
 import click
 import numpy as np
 
+from closecall.app.display.phrases import counted
 from closecall.app.experiments.bench.experiment import Row
 from closecall.app.experiments.bench.report import each, heading, show_table, spread
 from closecall.app.experiments.bench.similar.figure import Figure, single_labels
@@ -127,7 +128,8 @@ class NeighbourVotes(Figure):
         """See `Figure.legend`."""
         return (
             f"accuracy: share of {self.queries:,} held-out queries whose {self.nearest} nearest items vote "
-            f"for the right class; mean and standard deviation over {self.draws} draws of labels and of "
+            f"for the right class; mean and standard deviation over {counted(self.draws, 'draw')} of "
+            "labels and of "
             "random vectors. searched: share of the pool whose features were compared. recall: share of the "
             f"{self.nearest} nearest by the same metric that were found. ms: processor time of a query. "
             "bytes: per item, of its features or of codes and structure. The metric is learned from the "

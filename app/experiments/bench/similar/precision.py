@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 import click
 import numpy as np
 
+from closecall.app.display.phrases import counted
 from closecall.app.experiments.bench.experiment import Row
 from closecall.app.experiments.bench.report import heading
 from closecall.app.experiments.bench.similar.figure import FamilyFigure, single_labels
@@ -174,7 +175,8 @@ class Precision(FamilyFigure):
         """See `Figure.legend`."""
         return (
             f"In percent, of {self.queries:,} held-out queries; mean and standard deviation over "
-            f"{self.draws} draws of {self.n_labels:,} labels and of everything else that is random. Families "
+            f"{counted(self.draws, 'draw')} of {self.n_labels:,} labels and of everything else that is "
+            "random. Families "
             f"are fitted to {min(self.sample, rows[0]['items']):,} rows; kernelized ones have "
             f"{self.landmarks:,} landmarks, supervised ones 300 anchors at most. Rank and scale are chosen "
             f"on as many other queries.{self.lessons(rows)}"

@@ -31,6 +31,7 @@ from typing import Any, ClassVar
 import click
 import numpy as np
 
+from closecall.app.display.phrases import counted
 from closecall.app.experiments.bench.experiment import Row
 from closecall.app.experiments.bench.report import heading, show_table
 from closecall.app.experiments.bench.similar.drawn import POINTS, Drawn, create_folder
@@ -209,7 +210,7 @@ class PrecisionSweeps(Drawn, Precision):
     def draw(self, rows: Sequence[Row], folder: Path) -> str:
         """See `Drawn.draw`."""
         panels, base = self.panels(rows), lane_label(BASELINE)
-        data = f"{rows[0]['data']}, {rows[0]['items']:,} items, {self.draws} draws"
+        data = f"{rows[0]['data']}, {rows[0]['items']:,} items, {counted(self.draws, 'draw')}"
         below = f"Below: differences to the primary baseline ({base}), with 95 % intervals"
         if not panels[0].others:
             below = f"The primary baseline ({base}) does not apply"
@@ -242,7 +243,8 @@ class PrecisionSweeps(Drawn, Precision):
         kept = [row for row in rows if row["labels"] == row["kept"]]
         return (
             f"In percent, of {self.queries:,} held-out queries; mean and standard deviation over "
-            f"{self.draws} draws of labels, queries and everything else that is random. Families are fitted "
+            f"{counted(self.draws, 'draw')} of labels, queries and everything else that is random. "
+            "Families are fitted "
             f"to {min(self.sample, rows[0]['items']):,} rows; kernelized ones have {self.landmarks:,} "
             "landmarks, supervised ones 300 anchors at most. γ is chosen by cross-validation over labels, "
             f"rank and scale on {self.queries:,} other held-out items. The primary baseline is "

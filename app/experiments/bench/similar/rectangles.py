@@ -16,6 +16,7 @@ import click
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from closecall.app.display.phrases import counted
 from closecall.app.experiments.bench.experiment import Experiment, Row
 from closecall.app.experiments.bench.report import heading, show_table, with_interval
 from closecall.app.experiments.bench.similar.drawn import POINTS, check_drawing, create_folder
@@ -167,7 +168,7 @@ class Rectangles(Experiment[Box]):
         click.echo(
             f"\nShares are in percent, of {self.queries:,} queries; true neighbours are the {self.wanted:,} "
             f"nearest of {N_POINTS:,} uniform points. Mean and half the width of its 95 % interval over "
-            f"{self.draws} draws of points, queries and functions."
+            f"{counted(self.draws, 'draw')} of points, queries and functions."
         )
         if self.figures is not None:
             with threadpool_limits(self.threads, user_api="blas"):

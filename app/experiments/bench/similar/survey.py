@@ -25,6 +25,7 @@ from typing import Any, ClassVar
 
 import click
 
+from closecall.app.display.phrases import counted
 from closecall.app.experiments.bench.experiment import Row
 from closecall.app.experiments.bench.report import heading
 from closecall.app.experiments.bench.similar.figure import FamilyFigure
@@ -143,7 +144,7 @@ class Survey(FamilyFigure):
         return (
             f"Share of the {self.wanted} nearest items by Euclidean distance that is among the items whose "
             f"codes differ least, in percent, of {self.queries:,} held-out queries; mean and standard "
-            f"deviation over {self.draws} draws.{self.lessons(rows)}"
+            f"deviation over {counted(self.draws, 'draw')}.{self.lessons(rows)}"
         )
 
 

@@ -20,6 +20,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from closecall.app.display.phrases import counted
 from closecall.app.experiments.bench.experiment import Row
 from closecall.app.experiments.bench.report import heading, show_table, spread
 from closecall.app.experiments.bench.similar.curves import Curve, curves_of, seen_from, write_points
@@ -198,7 +199,8 @@ class Sweeps(Drawn, RecallFigure):
         return (
             f"In percent or points: recall@R, the share of {self.queries:,} held-out queries whose nearest "
             f"item by the kernel is among the R items whose {self.n_bits} bits differ least; mean and "
-            f"standard deviation over {self.draws} draws of {self.landmarks:,} landmarks and of the vectors. "
+            f"standard deviation over {counted(self.draws, 'draw')} of {self.landmarks:,} landmarks and "
+            "of the vectors. "
             "A gain is the difference within a draw. Rank, scale and t are chosen on as many other queries "
             f"by recall at R = {rows[0]['R']:,g} ({100 * self.share:g} % of the pool); figures 3 and t have "
             "the rank chosen in figure 1."

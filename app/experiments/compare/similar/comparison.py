@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from closecall.app.display.phrases import counted
 from closecall.app.experiments.compare.folder import begun, time_left
 from closecall.app.experiments.compare.similar.figures import draw_figures
 from closecall.app.experiments.compare.similar.names import lane_label
@@ -79,7 +80,7 @@ def _measure(plan: SimilarityPlan, pool: Pool, units: list[FamilyUnit], out: Pat
         )
         write_unit(out, unit, measured)
         left = time_left(start, done / len(units)) if done < len(units) else ""
-        click.echo(f"{done} of {len(units)} families{left}")
+        click.echo(f"{done} of {counted(len(units), 'family', 'families')}{left}")
 
 
 def _print_form(family: str, form: str) -> None:

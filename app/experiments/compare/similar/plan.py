@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from closecall.app.display.phrases import counted
 from closecall.app.experiments.compare.plan import Plan
 from closecall.app.indexes.estimates import SIGN_ROWS
 from closecall.core.errors import InputError
@@ -115,8 +116,9 @@ class SimilarityPlan(Plan[FamilyUnit]):
     def size(self, pool: Pool) -> str:
         """See `Plan.size`."""
         return (
-            f"{pool.title}: {len(pool):,} items; {len(self.families)} families × {self.draws} draws, "
-            f"{self.queries:,} queries."
+            f"{pool.title}: {counted(len(pool), 'item')}; "
+            f"{counted(len(self.families), 'family', 'families')} × {counted(self.draws, 'draw')}, "
+            f"{counted(self.queries, 'query', 'queries')}."
         )
 
     def retrieved(self, n_rows: int) -> list[int]:

@@ -28,6 +28,7 @@ def test_a_build_that_stopped_does_not_look_as_if_it_went_on() -> None:
 def test_one_thing_is_singular() -> None:
     """Figures are written with the number that they have."""
     assert [words.counted(n, "item") for n in (0, 1, 2000)] == ["0 items", "1 item", "2,000 items"]
+    assert [words.counted(n, "query", "queries") for n in (0, 1, 2)] == ["0 queries", "1 query", "2 queries"]
     assert words.labels_kept(1) == "1 label stays in the log, for review, export and verify."
 
 

@@ -24,6 +24,7 @@ from closecall.app.experiments.compare.lanes import fit_lanes, open_lanes, tell_
 from closecall.app.experiments.compare.plan import UNITS
 from closecall.app.experiments.compare.race_plan import RacePlan, RaceUnit
 from closecall.app.experiments.compare.results import RaceResults
+from closecall.app.experiments.compare.similar.plan import SimilarityPlan
 from closecall.app.experiments.compare.unit import TIMES, read_unit
 from closecall.app.experiments.compare.workers import _Worker
 from closecall.core.errors import InputError
@@ -436,6 +437,16 @@ def test_somebodys_own_strategy_takes_part(folder, tmp_path, monkeypatch):
     page = (out / "report.html").read_text("utf-8")
     assert "Newest" in page
     assert "run here: ValueError: no patience. It had 16 of 48 rounds." in page
+
+
+def test_one_of_a_kind_is_named_in_the_singular(folder):
+    """Both kinds of comparison say how large they are."""
+    pool = Pool.open(folder)
+    races = RacePlan(str(folder), pool.digest, (0,), 1, 1, ("random",)).size(pool)
+    assert races.endswith(": 600 items; 1 × 1 race of 1 strategy over 1 label.")
+    numbers = (1, 1, 10, 0.01, "cosine", 20, 2, 0)
+    families = SimilarityPlan(str(folder), pool.digest, ("lsh",), (16,), *numbers).size(pool)
+    assert families.endswith(": 600 items; 1 family × 1 draw, 1 query.")
 
 
 def test_what_cannot_be_raced_is_refused(folder, tmp_path):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 
 import numpy as np
@@ -307,6 +308,8 @@ def test_the_default_kernel_suits_centred_features(centred, tmp_path, what):
     few = ("--queries", 10, "--draws", 1, "--landmarks", 100, "--bits", 16, "--json", file)
     result = run("--what", *what, "--pool", centred.path, *few)
     assert result.exit_code == 0, result.output
+    assert re.search(r"\b1 draw\b", result.output)
+    assert "1 draws" not in result.output
     rows = json.loads(file.read_text())
     assert {row.get("kernel", row.get("yardstick")) for row in rows} == {"cosine"}
 
