@@ -57,8 +57,8 @@ def labels_until(
     unit = "seconds" if label_seconds is not None else "labels"
     for out in dict.fromkeys(row["comparison"] for row in rows):
         click.echo(f"\n{out}: under full supervision")
-        head = ("class", "AUROC", "average precision", f"recall at precision {PRECISION:g}")
-        show_table(head, [_line_of_class(row) for row in supervised[out]])
+        measured = ("class", "AUROC", "average precision", f"recall at precision {PRECISION:g}")
+        show_table(measured, [_line_of_class(row) for row in supervised[out]])
         click.echo(f"\n{out}: {unit} until a target, the median of all races")
         lines = [_line(row) for row in rows if row["comparison"] == out]
         show_table(("target", "strategy", "reached", unit, f"share of {base}’s"), lines, n_left=2)
