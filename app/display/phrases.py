@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from closecall.core.pool.build_progress import Progress
+from closecall.storage import ConceptRecord
 
 NAMES_SHOWN = 12
 
@@ -210,3 +211,23 @@ def none_by_predictions(model: str, order: str) -> str:
     if order == "doubtful":
         return f"No item with a score of {model} is left to answer."
     return f"{model} and the classifier differ about no item that is left to answer."
+
+
+def name_of_question(
+    concept: ConceptRecord, others: Iterable[ConceptRecord], labeled_now: Collection[int]
+) -> str:
+    """Return the text of an option: the question, and what tells the concept from others with this question.
+
+    `labeled_now` has the ids of the concepts that are labeled now. If only one of them has the question, it
+    needs no addition. A concept that was replaced by a reset is called old.
+    """
+    question, stem = concept.question, concept.question.strip(" ?")
+    alike = [other.id for other in others if other.question == question]
+    if len(alike) == 1 or [other for other in alike if other in labeled_now] == [concept.id]:
+        return question
+    if not concept.name.startswith(stem):
+        return f"{question} ({concept.name})"
+    addition = concept.name.removeprefix(stem).strip(" ()")
+    is_old = concept.id not in labeled_now and (not addition or addition.isdecimal())
+    words = [word for word in (addition, "old" if is_old else "") if word]
+    return f"{question} ({', '.join(words)})" if words else question

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from closecall.app.display.phrases import name_of_question
 from closecall.app.pages.browser import browser_at_page
 from closecall.app.pages.person import name_at_page, sign_in_page
 from closecall.app.pages.presence import note_use
@@ -163,14 +164,10 @@ def pick_concept(project: OpenProject, session: LabelingSession, *, archived: bo
     offered = [*project.concepts(archived=archived), session.concept.record]
     concepts = {concept.id: concept for concept in offered}
 
+    labeled_now = {concept.id for concept in project.concepts()}
+
     def named(concept: int) -> str:
-        """Return the option's text: the question, and the concept's name if several have this question."""
-        question, name = concepts[concept].question, concepts[concept].name
-        alike = sum(other.question == question for other in concepts.values())
-        if alike == 1:
-            return question
-        stem = question.strip(" ?")
-        return question + name.removeprefix(stem) if name.startswith(stem) else f"{question} ({name})"
+        return name_of_question(concepts[concept], concepts.values(), labeled_now)
 
     def picked() -> None:
         state["concept", project.key] = state["question"]

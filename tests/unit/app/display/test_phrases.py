@@ -4,6 +4,7 @@ import pytest
 
 from closecall.app.display import phrases as words
 from closecall.core.pool.build_progress import Progress
+from closecall.storage import ConceptRecord
 
 
 def test_growth_says_how_far_how_fast_and_how_long() -> None:
@@ -119,3 +120,27 @@ def test_a_class_is_called_by_what_its_question_asks_for(question: str, name: st
 def test_names_differ_at_a_glance(names: list[str], expected: list[str]) -> None:
     """What all have in common says nothing; no name is left empty."""
     assert words.told_apart(names) == expected
+
+
+def test_questions_of_the_same_words_are_told_apart():
+    """The one that is labeled now needs no addition; those before a reset are old, sides are not."""
+    names = ("Is it a cat", "Is it a cat (2)", "Is it a cat (3)", "Is it a cat (blind 1 A)", "Felines")
+    concepts = [ConceptRecord(id=i, name=name, question="Is it a cat?") for i, name in enumerate(names)]
+    dog = ConceptRecord(id=9, name="Is it a dog", question="Is it a dog?")
+
+    def named(now: set[int]) -> list[str]:
+        return [words.name_of_question(one, [*concepts, dog], now) for one in (*concepts, dog)]
+
+    assert named({2, 9}) == [
+        "Is it a cat? (old)",
+        "Is it a cat? (2, old)",
+        "Is it a cat?",
+        "Is it a cat? (blind 1 A)",
+        "Is it a cat? (Felines)",
+        "Is it a dog?",
+    ]
+    assert named({2, 4, 9})[2:5] == [
+        "Is it a cat? (3)",
+        "Is it a cat? (blind 1 A)",
+        "Is it a cat? (Felines)",
+    ]
