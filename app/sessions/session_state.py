@@ -108,7 +108,8 @@ class SessionState:
         self.left: SelectionRecord | None = None
         """The unanswered selection that was in view before a view of many items, or None.
 
-        It is shown again after this view, unless the view has stored answers, which may change the selection.
+        It is shown again after this view, unless the view changes what is selected: if it has stored answers,
+        or if it describes the items that labeling starts with.
         """
         self.view: object = None
         """The view that made the current selection. A view that replaces another view selects again."""

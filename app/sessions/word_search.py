@@ -142,8 +142,12 @@ class WordSession(SearchSession):
 
     def _choose(self) -> None:
         super()._choose()
-        if self.shown:
-            self.session.concept.refresh_direction()
+        if not self.shown:
+            return
+        self.session.concept.refresh_direction()
+        left = self.session.left
+        if left is not None and left.hyperplane_digest is None:
+            self.session.left = None  # labeling now starts with this description
 
     def _n_found(self) -> int:
         pool = self.session.project.pool
