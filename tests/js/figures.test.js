@@ -14,7 +14,7 @@ import { merged, newest } from "../../app/components/label/strip.js";
 import { inWords } from "../../app/components/progress/audit.js";
 import { byline, standing } from "../../app/components/review/row.js";
 import { ago, seconds } from "../../app/components/review/times.js";
-import { between, fixed, whole } from "../../app/components/shared/figures.js";
+import { between, fixed, perSecond, whole } from "../../app/components/shared/figures.js";
 import { linear, logarithmic, ratioTicks, roundTicks } from "../../app/components/shared/scales.js";
 import { queryName } from "../../app/components/similar/like.js";
 import { Clock, define } from "./browser.js";
@@ -43,6 +43,13 @@ test("a share is written with its interval, unless nothing is known of it", () =
   const unknown = inWords({ estimate: null, low: 0, high: 1 }, 0.95);
   assert.deepEqual([unknown.value, unknown.aside, unknown.isKnown], ["–", "can’t be estimated yet", false]);
   assert.deepEqual([inWords(null, 0.95).value, inWords(null, 0.95).aside], ["–", ""]);
+});
+
+test("a rate of one is in the singular", () => {
+  assert.deepEqual(
+    [0.5, 1, 3].map((rate) => perSecond(rate, "round")),
+    ["0.5 rounds/s", "1 round/s", "3 rounds/s"],
+  );
 });
 
 test("a scale puts its ends at 0 and 1, and equal steps or equal ratios at equal distances", () => {

@@ -2,7 +2,7 @@
 // outlive a payload is kept on the root element. New rounds are requested from the server several times a second.
 
 import { around, element, glyph, part, partsOf, say, targetOf } from "../shared/dom.js";
-import { fixed, whole } from "../shared/figures.js";
+import { fixed, perSecond, whole } from "../shared/figures.js";
 import { Help } from "../shared/help.js";
 import { hasKeys, isField, isShortcut, takeKeys, watchPickers } from "../shared/keys.js";
 import { mounting } from "../shared/mount.js";
@@ -269,7 +269,7 @@ class RacePage {
     const words = { pause: "Pause", again: "Again", start: records.rounds ? "Continue" : "Start" };
     say(part(this.go, ".word"), words[does]);
     this.step.disabled = isOver || Boolean(news?.is_running);
-    say(this.speed, `${this.pace ?? speeds[0]} rounds/s`);
+    say(this.speed, perSecond(this.pace ?? speeds[0], "round"));
     this.card.dataset.running = String(Boolean(news?.is_running));
     this.card.dataset.rounds = String(records.rounds);
     say(

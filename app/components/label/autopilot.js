@@ -2,7 +2,7 @@
 // browser's animation frames, so it waits wherever a person would have to, and ends with the page.
 
 import { element, glyph, part, partsOf, say } from "../shared/dom.js";
-import { fixed } from "../shared/figures.js";
+import { fixed, perSecond } from "../shared/figures.js";
 import { isField, isShortcut } from "../shared/keys.js";
 
 /** @import { Item, Word } from "../types" */
@@ -171,12 +171,10 @@ export class Autopilot {
     }
     this.#card.dataset.autopilot = this.isOn ? (this.#isRunning ? "running" : "paused") : "off";
     const pace = this.#wanted;
-    this.#pace.setAttribute("aria-valuetext", `${pace} answers per second`);
+    this.#pace.setAttribute("aria-valuetext", perSecond(pace, "answer").replace("/s", " per second"));
     const held = this.#held();
-    say(
-      this.#shownPace,
-      held && held < 0.9 * pace ? `${fixed(1)(held)} of ${pace} answers/s` : `${pace} answers/s`,
-    );
+    const isLate = held && held < 0.9 * pace;
+    say(this.#shownPace, `${isLate ? `${fixed(1)(held)} of ` : ""}${perSecond(pace, "answer")}`);
   }
 
   /** Return the actual pace of the last seconds in answers per second, or null if there are too few answers. */

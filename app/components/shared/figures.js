@@ -29,6 +29,14 @@ export const whole = (value) => WHOLE.format(Math.round(value));
  */
 export const fixed = (digits) => (value) => formatOf(digits).format(value).replace("-", "−");
 
+/**
+ * Return a rate: "1 round/s", "0.5 rounds/s".
+ *
+ * @param {number} rate
+ * @param {string} what the singular
+ */
+export const perSecond = (rate, what) => `${rate} ${what}${rate === 1 ? "" : "s"}/s`;
+
 /** @param {number} digits */
 function formatOf(digits) {
   const known = FIXED.get(digits);
