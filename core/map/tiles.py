@@ -1,9 +1,9 @@
 """Density tiles of a map: for each cell of a grid, the number of items in it and their scores.
 
-The map is a square. At zoom z, it is divided into 2ᶻ × 2ᶻ tiles, and each tile into cells. Tile (0, 0) has
-the smallest coordinates. Items are sorted once by Morton code [1]_, which interleaves the bits of an item's
-two coordinates. The items of any tile or cell are then consecutive, so computing a tile takes time in
-proportion to its number of items.
+The map is a square, with the items in its middle. At zoom z, it is divided into 2ᶻ × 2ᶻ tiles, and each tile
+into cells. Tile (0, 0) has the smallest coordinates. Items are sorted once by Morton code [1]_, which
+interleaves the bits of an item's two coordinates. The items of any tile or cell are then consecutive, so
+computing a tile takes time in proportion to its number of items.
 
 References
 ----------
@@ -61,7 +61,7 @@ class MapTiles:
     Attributes
     ----------
     origin : array of shape (2,), float64
-        The smallest coordinate in each dimension.
+        The map's corner with the smallest coordinates.
     side : float
         Length of the map's sides.
 
@@ -75,8 +75,10 @@ class MapTiles:
         places = np.asarray(positions, dtype=np.float64)
         if places.ndim != 2 or places.shape[1] != 2 or not len(places) or not np.isfinite(places).all():
             raise InputError(f"positions must be finite numbers of shape (n, 2), got shape {places.shape}")
-        self.origin = places.min(axis=0)
-        self.side = float((places.max(axis=0) - self.origin).max()) or 1.0
+        low = places.min(axis=0)
+        extent = places.max(axis=0) - low
+        self.side = float(extent.max()) or 1.0
+        self.origin = low - (self.side - extent) / 2
         last = (1 << DEPTH) - 1
         steps = np.minimum((places - self.origin) * ((1 << DEPTH) / self.side), last).astype(np.int64)
         codes = _spread(steps[:, 0]) | _spread(steps[:, 1]) << 1

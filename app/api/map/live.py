@@ -1,10 +1,10 @@
 """The map of a pool for a question: tiles coloured by wᵀx + b, items near a point, and items in a lasso.
 
-Places on the page are given as fractions (0 … 1) of the map's side; 0 is at the smallest coordinate. The
-browser requests the state several times a second, and the tiles again if their version has changed. A request
-for the state brings the map up to date: it trains the SVM again if the labels, the example images or the pool
-have changed, and computes the scores of all items on the map if the hyperplane or the map has changed. This
-takes at most `SHARE` of a core, because people may be labeling meanwhile.
+Places on the page are given as fractions (0 … 1) of the map's side; 0 is at the corner with the
+smallest coordinates. The browser requests the state several times a second, and the tiles again if their
+version has changed. A request for the state brings the map up to date: it trains the SVM again if the labels,
+the example images or the pool have changed, and computes the scores of all items on the map if the hyperplane
+or the map has changed. This takes at most `SHARE` of a core, because people may be labeling meanwhile.
 """
 
 from __future__ import annotations

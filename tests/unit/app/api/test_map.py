@@ -72,7 +72,9 @@ def exact(session) -> tuple[np.ndarray, np.ndarray]:
     pool = session.project.pool
     positions = PoolMap.open(pool).positions.astype(np.float64)
     low = positions.min(axis=0)
-    places = (positions - low) / (positions.max(axis=0) - low).max()
+    extent = positions.max(axis=0) - low
+    side = extent.max()
+    places = (positions - (low - (side - extent) / 2)) / side
     _, trained = session.concept.trained(pool)
     if trained.hyperplane is None:
         return places, np.zeros(len(pool))

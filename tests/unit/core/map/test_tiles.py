@@ -83,6 +83,17 @@ def test_items_at_one_place():
     assert (cells.n_items.tolist(), cells.mean.tolist(), cells.margin.tolist()) == ([5], [2.0], [0.0])
 
 
+@pytest.mark.parametrize("narrow", [0, 1])
+def test_items_are_in_the_middle_of_a_square(narrow):
+    """Even if they extend less in one dimension."""
+    positions = np.random.default_rng(0).uniform((-3, 1), (5, 9), (100, 2))
+    positions[:, narrow] /= 4
+    tiles = MapTiles(positions)
+    low, high = positions.min(axis=0), positions.max(axis=0)
+    assert tiles.origin + tiles.side / 2 == pytest.approx((low + high) / 2)
+    assert tiles.side == pytest.approx((high - low).max())
+
+
 def test_bad_input_is_refused(positions, scores):
     """Each with the values that are allowed."""
     tiles = MapTiles(positions)
