@@ -2,8 +2,6 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { largest } from "../../app/components/grid/tiles.js";
 import { levelFor, sizeAt, tilesIn } from "../../app/components/shared/detail.js";
-import { isLarge, setLarge } from "../../app/components/shared/size.js";
-import { define, Store, useStore } from "./browser.js";
 
 const photo = { src: "image?", width: 4000, height: 3001, tile: 512 };
 
@@ -69,19 +67,4 @@ test("the squares of a grid are as large as the room allows", () => {
       assert.ok(side >= least - 1e-9);
     }
   }
-});
-
-test("large figures are kept in the browser, and the address sets them", () => {
-  useStore();
-  define("location", { search: "" });
-  assert.equal(isLarge(), false);
-  setLarge(true);
-  assert.equal(isLarge(), true);
-  define("location", { search: "?project=a&size=usual" });
-  assert.equal(isLarge(), false);
-  define("location", { search: "" });
-  assert.equal(isLarge(), false, "the address was taken for good");
-  useStore(new Store({}, { isForbidden: true }));
-  define("location", { search: "?size=large" });
-  assert.equal(isLarge(), true, "without storage, the address alone counts");
 });
