@@ -289,6 +289,16 @@ def test_whatever_has_the_focus_shows_it(labeling: Labeling) -> None:
     assert [name.split()[0] for name in reached] == ["Zoom", "No", "Skip", "Yes", "Undo", "Unsure", "Item"]
 
 
+def test_a_click_beside_the_controls_draws_no_frame_around_the_page(labeling: Labeling) -> None:
+    """The page's own area then has the focus, and the next key would make it visible."""
+    page = labeling.page
+    page.mouse.click(8, 400)
+    labeling.press("n")
+    assert page.evaluate("document.activeElement.dataset.testid") == "stMain"
+    frame = "(main) => getComputedStyle(main, '::before').content"
+    assert page.get_by_test_id("stMain").evaluate(frame) == "none"
+
+
 FOCUSED = """() => {
     const inner = document.activeElement.shadowRoot?.activeElement;
     const at = inner ?? document.activeElement;
