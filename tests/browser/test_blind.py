@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from closecall.core.pool.pool import Pool
-from tests.browser.labeling import Labeling, at_rest
+from tests.browser.labeling import FRAMES, Labeling, at_rest, resize
 from tests.browser.served import Server
 from tests.browser.test_accessibility import grave_findings
 from tests.browser.test_compare import check_curves_inside
@@ -70,7 +70,13 @@ def test_who_labels_is_told_in_the_end(server: Server, page: Page) -> None:
     expect(page.locator(".verdict .title")).not_to_be_empty()
     assert page.locator(".verdict .chosen img").count() >= 10
     check_curves_inside(page.locator(".verdict .curves"))
-    expect(page.get_by_role("button", name="Help")).to_be_visible()
+    resize(page, 1280, 720)
+    page.get_by_role("button", name="Help").click()
+    page.get_by_role("checkbox", name="Large figures").check()
+    page.keyboard.press("Escape")
+    page.evaluate(FRAMES)
+    right = "(labels) => Math.max(...labels.map((label) => label.getBoundingClientRect().right))"
+    assert page.locator(".verdict .endlabel").evaluate_all(right) <= 1280
     settle(page)
     assert grave_findings(page) == []
     page.get_by_role("button", name="Add these labels").click()

@@ -32,7 +32,8 @@ class Verdict {
     takeKeys(this);
     new Help(this.card, () => ({ about: ABOUT })).listen(this, this.abort.signal);
     this.observer = new ResizeObserver(() => this.draw());
-    this.observer.observe(this.curves);
+    // The labels at the curves have the size of the texts, which the card has to hold.
+    for (const one of [this.card, this.curves]) this.observer.observe(one);
   }
 
   close() {
