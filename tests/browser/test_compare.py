@@ -135,6 +135,22 @@ def test_times_are_ratios_of_what_is_shown(server: Server, labeled: Labeling) ->
             assert said == "as fast"
 
 
+def test_the_line_of_the_full_scan_leaves_the_times_legible(server: Server, labeled: Labeling) -> None:
+    """Each time has a halo in the colour of its row, which may be tinted."""
+    page = open_compare(server, labeled, "hyperplane")
+    halos = page.locator(".time .reads").evaluate_all(
+        """(labels) => labels.map((label) => {
+            const probe = document.createElement('i');
+            label.append(probe);
+            probe.style.color = 'var(--behind)';
+            const edge = `${getComputedStyle(probe).color} 0px 0px 3px`;
+            probe.remove();
+            return getComputedStyle(label).textShadow.includes(edge);
+        })"""
+    )
+    assert halos == [True] * len(COMPARED)
+
+
 def read_ms(text: str) -> float:
     return float(text.removesuffix(" ms").replace(",", ""))
 
