@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import BrowserContext, expect
 
 from closecall.core.pool.pool import Pool
-from tests.browser.labeling import Labeling
+from tests.browser.labeling import Labeling, resize
 from tests.browser.mapped import Mapped, make_map
 from tests.browser.served import Server, make_demo, move_beside
 from tests.browser.test_help import check_help_card
@@ -94,6 +94,28 @@ def test_the_map_follows_the_answers_and_lists_what_a_lasso_encloses(
     expect(grid).to_have_attribute("data-painted", after or "", timeout=30_000)
     page.get_by_role("button", name="Leave lasso").click()
     expect(page.locator('.card[data-answerable="true"] .frame img')).to_be_visible(timeout=30_000)
+
+
+def test_the_list_of_a_lasso_leaves_the_map_in_view(server: Server, labeling: Labeling) -> None:
+    """In a projector's window, where the list is beside the map."""
+    make_map(server.pool)
+    for key in "nyn":
+        labeling.press(key)
+    page = labeling.page
+    resize(page, 1280, 720)
+    seen = Mapped(page, f"{server.url}/map?project={server.key}&session={labeling.session}")
+    page.keyboard.down("Shift")
+    seen.drag((0.98, 0.98), (0.6, 0.98), (0.6, 0.02), (0.98, 0.02))
+    page.keyboard.up("Shift")
+    found, canvas = page.locator(".found"), page.locator(".canvas")
+    expect(found.locator("li").first).to_be_visible()
+    listed, mapped = found.bounding_box(), canvas.bounding_box()
+    assert listed
+    assert mapped
+    assert mapped["x"] + mapped["width"] <= listed["x"]
+    assert listed["x"] + listed["width"] <= 1280
+    page.get_by_role("button", name="Whole map").click()
+    resize(page, 1440, 900)
 
 
 def test_the_map_has_a_help_card(server: Server, labeling: Labeling) -> None:
