@@ -41,7 +41,10 @@ def pets(tmp_path: Path) -> Iterator[Pets]:
 
 
 def test_its_class_is_chosen_where_the_question_may_mean_one(pets: Pets, context: BrowserContext) -> None:
-    """Until then, the question is refused; then it is asked at once, and the class means yes."""
+    """Until then, the question is refused; then it is asked at once, and the class means yes.
+
+    The menu of questions, which is there from then on, gives the keys back if it is closed without a choice.
+    """
     labeling = Labeling(context.new_page(), pets.url)
     page = labeling.page
     expect(page.locator(".question")).to_have_text(["Is it a dog?"])
@@ -59,6 +62,10 @@ def test_its_class_is_chosen_where_the_question_may_mean_one(pets: Pets, context
     expect(page.locator(".question")).to_have_text(["Is it a cat?"], timeout=30_000)
     expect(panel).to_have_count(0)
     labeling.wait()
+    page.get_by_role("combobox", name="Question").click()
+    expect(page.get_by_role("option", name="Is it a dog?")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("option")).to_have_count(0)
     item = labeling.item
     labeling.press("n")
     assert [(row["item"], row["answer"]) for row in pets.answers(labeling.session)] == [(item, "no")]

@@ -6,7 +6,7 @@ import {
   hasKeys,
   isField,
   isShortcut,
-  mayChoose,
+  mayClose,
   takeKeys,
   takeTyped,
   watchFind,
@@ -60,11 +60,13 @@ test("the component that came last has the keys", () => {
   assert.deepEqual([hasKeys(one), hasKeys(other)], [false, true]);
 });
 
-test("Enter and a click on an option may pick one; a click beside may not", () => {
-  assert.equal(mayChoose(press("Enter")), true);
-  assert.equal(mayChoose({ composedPath: () => [{}, { role: "option" }] }), true);
-  assert.equal(mayChoose({ composedPath: () => [{}, { role: "radio" }] }), true);
-  assert.equal(mayChoose({ composedPath: () => [{}, { role: "dialog" }] }), false);
+test("Enter, Escape and a click on an option may close a picker; a click beside may not", () => {
+  assert.equal(mayClose(press("Enter")), true);
+  assert.equal(mayClose(press("Escape")), true);
+  assert.equal(mayClose(press("n")), false);
+  assert.equal(mayClose({ composedPath: () => [{}, { role: "option" }] }), true);
+  assert.equal(mayClose({ composedPath: () => [{}, { role: "radio" }] }), true);
+  assert.equal(mayClose({ composedPath: () => [{}, { role: "dialog" }] }), false);
 });
 
 test("yes and no have a letter and an arrow, in either case; other keys answer nothing", () => {

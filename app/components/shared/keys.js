@@ -66,14 +66,14 @@ export function hasKeys(owner) {
 }
 
 /**
- * Return whether an event may choose an option in one of Streamlit's pickers.
+ * Return whether an event may close one of Streamlit's pickers, as the choice of an option does.
  *
  * @param {Event} event
  */
-export function mayChoose(event) {
+export function mayClose(event) {
   const path = /** @type {Partial<Element>[]} */ (event.composedPath());
-  const isEnter = "key" in event && event.key === "Enter";
-  return isEnter || path.some(({ role }) => role === "option" || role === "radio");
+  const isKey = "key" in event && ["Enter", "Escape"].includes(String(event.key));
+  return isKey || path.some(({ role }) => role === "option" || role === "radio");
 }
 
 const FIND = ".st-key-find button";
@@ -164,8 +164,8 @@ export async function releaseFocus() {
 }
 
 /**
- * Give the keys to the page: now, if the link that led to it still has them, and after each choice in one of
- * Streamlit's pickers.
+ * Give the keys to the page: now, if the link that led to it still has them, and after one of Streamlit's pickers
+ * is closed by a choice or by Escape.
  *
  * @param {AbortSignal} signal
  */
@@ -174,7 +174,7 @@ export function watchPickers(signal) {
   if (active?.closest?.(NAVIGATION)) active.blur();
   /** @type {(event: Event) => void} */
   const picked = (event) => {
-    if (mayChoose(event)) releaseFocus();
+    if (mayClose(event)) releaseFocus();
     if (choosesInPanel(event)) closePanel();
   };
   for (const kind of ["keydown", "click"]) document.addEventListener(kind, picked, { signal, capture: true });
