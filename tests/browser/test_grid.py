@@ -153,6 +153,27 @@ def test_all_by_mouse(server: Server, grid: Gridding) -> None:
 
 
 @pytest.mark.thorough
+def test_enter_sends_after_a_click_and_presses_a_focused_button(server: Server, grid: Gridding) -> None:
+    """A clicked button gives the focus back, and a click beside the images takes nothing."""
+    page = grid.page
+    rest = page.locator("[data-rest=yes]")
+    items = grid.items
+    grid.mark("no")
+    rest.click()
+    grid.send()
+    assert given(server, grid) == list(zip(items, ["no"] + ["yes"] * 11, strict=True))
+    page.mouse.click(8, 400)
+    grid.mark("no")
+    rest.focus()
+    grid.press("Enter")
+    assert grid.marks == ["no"] + ["yes"] * 11
+    assert len(given(server, grid)) == 12
+    page.mouse.click(8, 400)
+    grid.send()
+    assert len(given(server, grid)) == 24
+
+
+@pytest.mark.thorough
 def test_the_last_grid_is_corrected_in_one_go(server: Server, grid: Gridding) -> None:
     """It comes back with its answers; what is changed is sent as corrections, and the next grid follows."""
     items = grid.items

@@ -8,6 +8,7 @@ import {
   isShortcut,
   mayClose,
   takeKeys,
+  takesEnter,
   takeTyped,
   watchFind,
 } from "../../app/components/shared/keys.js";
@@ -50,6 +51,15 @@ test("keys anywhere else are the page's", () => {
   ];
   for (const other of others) assert.equal(isField(press("y", other)), false);
   assert.equal(isField({ composedPath: () => [] }), false);
+});
+
+test("Enter is for the control that has the focus, and otherwise for the page", () => {
+  for (const tag of ["button", "a", "summary"]) {
+    assert.equal(takesEnter(press("Enter", new Part("span", {}, new Part(tag)))), true, tag);
+  }
+  for (const other of [new Part("body"), new Part("section"), {}]) {
+    assert.equal(takesEnter(press("Enter", other)), false);
+  }
 });
 
 test("the component that came last has the keys", () => {

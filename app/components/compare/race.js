@@ -1,10 +1,10 @@
 // A live race between strategies: learning curves, selection times and distances to the hyperplane. State that must
 // outlive a payload is kept on the root element. New rounds are requested from the server several times a second.
 
-import { around, element, glyph, part, partsOf, say, targetOf } from "../shared/dom.js";
+import { around, element, glyph, part, partsOf, say } from "../shared/dom.js";
 import { fixed, perSecond, whole } from "../shared/figures.js";
 import { Help } from "../shared/help.js";
-import { hasKeys, isField, isShortcut, takeKeys, watchPickers } from "../shared/keys.js";
+import { hasKeys, isField, isShortcut, takeKeys, watchButtons, watchPickers } from "../shared/keys.js";
 import { mounting } from "../shared/mount.js";
 import { BoxPlot, LogAxis, milliseconds, plain, powerOfTen, roomIn } from "./axis.js";
 import { Curves } from "./curves.js";
@@ -93,8 +93,7 @@ class RacePage {
     this.step.addEventListener("click", () => this.command("step"));
     this.repeat.addEventListener("click", () => this.setRepeating(!this.isRepeating));
     this.speed.addEventListener("click", () => this.command("speed", this.nextSpeed()));
-    // A clicked button keeps the focus and would receive the space bar.
-    this.card.addEventListener("click", (event) => event.detail && around(targetOf(event), "button")?.blur());
+    watchButtons(this.card, this.abort.signal);
     this.choice("against", () => this.draw());
     this.choice("column", () => {
       this.card.dataset.column = this.column;

@@ -13,6 +13,8 @@ import {
   openFind,
   releaseFocus,
   takeKeys,
+  takesEnter,
+  watchButtons,
   watchFind,
   watchPickers,
 } from "../shared/keys.js";
@@ -128,6 +130,7 @@ class Grid {
     const { signal } = this.abort;
     document.addEventListener("keydown", (event) => this.keyPressed(event), { signal });
     watchPickers(signal);
+    watchButtons(this.card, signal);
     watchFind(signal);
     this.card.addEventListener("click", (event) => this.clicked(event), { signal });
     window.addEventListener("online", () => this.outbox.send(), { signal });
@@ -464,7 +467,7 @@ class Grid {
   }
 
   /**
-   * Return the action of a key, or null; Enter on a button that is not an image activates that button.
+   * Return the action of a key, or null; Enter on a control that is not an image activates that control.
    *
    * @param {KeyboardEvent} event
    * @returns {(() => void) | null}
@@ -482,9 +485,8 @@ class Grid {
     if (key === "l") return () => this.lookForLike();
     if (key in PAGES && this.finder.isUsed) return () => this.finder.turn(PAGES[key]);
     if (key === "escape" && this.isLast) return () => this.showCurrent();
-    const target = /** @type {Element} */ (event.composedPath()[0]);
-    const isOwn = this.tiles.placeOf(target) >= 0 || target === document.body;
-    if (key === "enter" && isOwn) return () => this.send();
+    const isTile = this.tiles.placeOf(/** @type {Element} */ (event.composedPath()[0])) >= 0;
+    if (key === "enter" && (isTile || !takesEnter(event))) return () => this.send();
     return null;
   }
 

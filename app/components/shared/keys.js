@@ -1,6 +1,6 @@
 // The receiver of a key press: the component, one of its fields, or one of Streamlit's.
 
-import { painted } from "./dom.js";
+import { around, painted, treeOf } from "./dom.js";
 
 const FIELD_ROLES =
   "[role=combobox],[role=listbox],[role=textbox],[role=slider],[role=spinbutton],[role=radiogroup]";
@@ -17,6 +17,15 @@ export function isField(event) {
     return true;
   const input = target.closest("input");
   return input !== null && !["checkbox", "button", "submit", "file"].includes(input.type);
+}
+
+/**
+ * Return whether Enter is for the target of a key press: a button, a link or another control.
+ *
+ * @param {Event} event
+ */
+export function takesEnter(event) {
+  return around(/** @type {Element} */ (event.composedPath()[0]), "a,button,input,summary") !== null;
 }
 
 /**
@@ -178,6 +187,22 @@ export function watchPickers(signal) {
     if (choosesInPanel(event)) closePanel();
   };
   for (const kind of ["keydown", "click"]) document.addEventListener(kind, picked, { signal, capture: true });
+}
+
+/**
+ * Take the focus from a button of the card that was clicked with the mouse. Otherwise the page's own keys, such as Enter
+ * and Space, would press the button again.
+ *
+ * @param {HTMLElement} card
+ * @param {AbortSignal} signal
+ */
+export function watchButtons(card, signal) {
+  /** @type {(event: MouseEvent) => void} */
+  const clicked = ({ detail }) => {
+    const active = /** @type {HTMLElement | null} */ (treeOf(card).activeElement);
+    if (detail && active?.matches("button") && !active.closest("dialog")) active.blur();
+  };
+  card.addEventListener("click", clicked, { signal });
 }
 
 /**
