@@ -39,9 +39,9 @@ DEMO_SIZES = (1_000_000, 200_000, 50_000, 20_000)
 MAY_HAVE_FOLDERS = ("folder", "tar", "video", "arrays", "texts")
 """Kinds of items whose folder names may be classes."""
 
-SAME, LAST = "same", "last"
+SAME, LAST, PRESSED = "same", "last", "pressed"
 """Keys in Streamlit's session state: the entered words, and the `SameProjectError` that they caused; the last
-`_Press`.
+`_Press`; the classes that the page showed when its button was pressed.
 """
 
 DROPPED_PATHS = """
@@ -231,7 +231,8 @@ def new_project(workspace: Workspace, person: Person) -> None:
         )
 
     names = (file.name for file in upload)
-    create_and_open(workspace, person, entered, (choice, *paths.values(), question, *names))
+    shown = bool(use_classes), positive
+    create_and_open(workspace, person, entered, (choice, *paths.values(), question, *names), shown)
     wait = features.wait if features else 0.0
     start = words.about(wait) if wait > 10 else "a few seconds"
     st.caption(
@@ -284,7 +285,11 @@ def choose_upload() -> list[Uploaded]:
 
 
 def create_and_open(
-    workspace: Workspace, person: Person, entered: Callable[[], NewProject], words: tuple[str, ...]
+    workspace: Workspace,
+    person: Person,
+    entered: Callable[[], NewProject],
+    words: tuple[str, ...],
+    shown: tuple[bool, str | None],
 ) -> None:
     """Show the button that creates and opens a project, and problems below the button.
 
@@ -292,10 +297,24 @@ def create_and_open(
     The second press of a double click may stop this run of the page before the new project is opened. The
     page then runs again, but the project is created only once.
 
+    The press of the button also ends the typing of a question, which may change the classes that the page
+    shows. Such a press creates nothing: the page first shows the classes.
+
     `entered` returns the values of the form, or raises an InputError. `words` are the words in the form; when
-    they change, the offer disappears.
+    they change, the offer disappears. `shown` is the result of `choose_classes`.
     """
-    pressed, another = st.button("Create and label", type="primary", width="stretch"), False
+    pressed, another = (
+        st.button(
+            "Create and label",
+            type="primary",
+            width="stretch",
+            key=f"create {shown}",  # with other classes, it is another button, which was not pressed
+            on_click=lambda: state.update({PRESSED: shown}),
+        ),
+        False,
+    )
+    if state.pop(PRESSED, shown) != shown:
+        st.warning("The classes above have changed. Check them, and then press the button again.")
     if pressed or state.get(SAME, (words,))[0] != words:
         state.pop(SAME, None)
     if SAME in state:
@@ -347,17 +366,27 @@ def found_classes(
 def choose_classes(names: tuple[str, ...], question: str) -> tuple[bool | None, str | None]:
     """Show a checkbox for using folder names as classes and, if it is ticked, the class that means yes.
 
+    The checkbox is ticked if the question names a class, until the person changes it.
+
     The first result tells whether the folder names are used; it is None if `names` is empty. The second
     result is the class that means yes, as in `NewProject`.
     """
     if not names:
         return None, None
     yes = guess_class(question, names)
+    by_hand = "classes", names
+    value = state.get(by_hand, yes is not None)
+    key = f"classes {yes is not None} {names}"  # with another default, it is another checkbox
+
+    def changed() -> None:
+        if state[key] != value:  # the browser may send the value of a former checkbox once more
+            state[by_hand] = state[key]
+
     ticked = st.checkbox(
         "Subfolders are classes",
-        value=yes is not None,
-        # The question sets the default until the user changes it.
-        key=f"classes {yes is not None} {names}",
+        value=value,
+        key=key,
+        on_change=changed,
         help="The classes then count as truth. A tenth of the items are held out to measure accuracy, "
         "and never shown for labeling.",
     )

@@ -120,15 +120,19 @@ def test_a_model_beside_the_projects_describes_a_folder(
 
 @pytest.mark.thorough
 def test_subfolders_are_offered_as_classes(start_page: Page, server: Server, tmp_path: Path) -> None:
-    """They are named, ticked where the question asks for one, and what is ticked is done."""
+    """They are named, and ticked where the question asks for one; what the page shows is done.
+
+    A tick that a person has set or removed stays. If the press that ends the typing of a question changes the
+    classes, it creates nothing.
+    """
     for i in range(120):
         file = tmp_path / "walks" / f"2024-0{i % 3 + 1}" / f"{i:03}.png"
         file.parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (40, 30), (i, 255 - i, (7 * i) % 256)).save(file)
     start_page.get_by_role("textbox", name="Folder").fill(str(tmp_path / "walks"))
     question = start_page.get_by_role("textbox", name="Question")
-    # While the page runs, there may be two: the one of the run before disappears when the run ends.
-    offer = start_page.get_by_role("checkbox", name="Subfolders are classes").last
+    offer = start_page.get_by_role("checkbox", name="Subfolders are classes")
+    create = start_page.get_by_role("button", name="Create and label")
     question.fill("Is it of 2024-02?")
     question.press("Tab")
     expect(offer).to_be_checked()
@@ -137,9 +141,21 @@ def test_subfolders_are_offered_as_classes(start_page: Page, server: Server, tmp
     question.press("Tab")
     expect(offer).not_to_be_checked()
     expect(start_page.get_by_text("Subfolders: 2024-01, 2024-02, 2024-03.")).to_be_visible()
-    start_page.get_by_role("button", name="Create and label").click()
-    expect(start_page.locator(".question")).to_have_text(["Is there a fox?"], timeout=30_000)
-    made = json.loads((server.data / "is-there-a-fox" / "project.json").read_text())
+    question.fill("Is it of 2024-03?")
+    create.click()
+    expect(start_page.get_by_role("alert")).to_contain_text("The classes above have changed.")
+    expect(offer).to_be_checked()
+    assert not list(server.data.glob("is-it-of-2024*"))
+    start_page.get_by_text("Subfolders are classes").click()
+    expect(offer).not_to_be_checked()
+    question.fill("Is it of 2024-01?")
+    question.press("Enter")
+    at_rest(start_page)
+    expect(offer).not_to_be_checked()
+    question.fill("Is it of 2024-02?")
+    create.click()
+    expect(start_page.locator(".question")).to_have_text(["Is it of 2024-02?"], timeout=30_000)
+    made = json.loads((server.data / "is-it-of-2024-02" / "project.json").read_text())
     assert made["use_classes"] is False
 
 
