@@ -4,6 +4,9 @@ The id is used if the file gives no name, or if the item with this id has the gi
 is used. If no item has exactly this name, folders at the beginning of the given path are dropped until the
 rest is the name of one item: "/home/ada/seal/7.jpg" matches the item "seal/7.jpg". A file name without a
 folder also matches an item in any folder, if only one item has this file name.
+
+In each of these steps, a name that no item has exactly is compared in Unicode normal form C, because some
+systems decompose accented letters. It then matches only if one item has it.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from unicodedata import normalize
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
@@ -65,8 +69,8 @@ class Items:
         self._pool = pool
         self._source = pool.source
         self._can_be_labeled = pool.can_have_rows()
-        self._names: _Hashes | None = None
-        self._files: _Hashes | None = None
+        self._names: _Index | None = None
+        self._files: _Index | None = None
         self._found: dict[str, list[int]] = {}
         self.unmatched = Unmatched()
         self.by_end = 0
@@ -115,7 +119,7 @@ class Items:
 
     def _search(self, name: str) -> list[int]:
         if self._names is None:
-            self._names = _Hashes(self._source, lambda name: name)
+            self._names = _Index(self._source, lambda name: name)
         found = self._names.find(name)
         if len(found):
             return found
@@ -132,7 +136,7 @@ class Items:
         if bare is None:
             return []
         if self._files is None:
-            self._files = _Hashes(self._source, _file_name)
+            self._files = _Index(self._source, _file_name)
         found = self._files.find(bare)
         self.by_end += len(found) == 1
         return found
@@ -152,6 +156,27 @@ def _file_name(name: str) -> str:
     return name.rpartition("/")[2]
 
 
+class _Index:
+    """An index of items by their names: as they are, and in normal form C."""
+
+    def __init__(self, source: Source, key: Callable[[str], str]) -> None:
+        self._source, self._key = source, key
+        self._exact = _Hashes(source, key)
+        self._composed: _Hashes | None = None
+
+    def find(self, key: str) -> list[int]:
+        """Return the items with exactly this key or, if there are none, with this key in normal form C.
+
+        The result has at most two items: two already show that the key is ambiguous.
+        """
+        found = self._exact.find(key)
+        if found or key.isascii():
+            return found
+        if self._composed is None:
+            self._composed = _Hashes(self._source, lambda name: normalize("NFC", self._key(name)))
+        return self._composed.find(normalize("NFC", key))
+
+
 class _Hashes:
     """An index of items by the hashes of their names, with 16 bytes per item for names of any length."""
 
@@ -162,7 +187,7 @@ class _Hashes:
         self._hashes: NDArray[np.int64] = hashes[self._items]
 
     def find(self, key: str) -> list[int]:
-        """Return the items with this key, but at most two: two already show that the key is ambiguous."""
+        """Return the items with this key, but at most two."""
         wanted = _hash(key)
         first, last = np.searchsorted(self._hashes, [wanted, wanted + 1])
         found = []

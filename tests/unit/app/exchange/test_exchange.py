@@ -397,6 +397,28 @@ def test_a_bare_file_name_means_the_only_one_in_any_folder(tmp_path):
     assert [item is not None and items.is_called(item, "b/two.png") for item in found] == [True, False]
 
 
+def test_accents_are_matched_in_either_encoding_if_one_item_has_the_name(tmp_path):
+    """As on a Mac, where folders decompose the letters that tables compose; names that match exactly go first."""
+    names = ["e\u0301/one.png", "e\u0301/two.png", "\u00e9/two.png", "a\u030a\u0323.png", "a\u0323\u030a.png"]
+    for name in names:
+        (tmp_path / "images" / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.effect_noise((8, 8), 60).save(tmp_path / "images" / name)
+    build(source_from(str(tmp_path / "images"), use_classes=False), tmp_path / "pool")
+    built = Pool.open(tmp_path / "pool")
+    items, source = Items(built), built.source
+
+    def named(name):
+        item = items.find(Claim("line 2", None, name, None, "yes"))
+        return None if item is None else source.name(item)
+
+    assert {name: named(name) for name in names} == {name: name for name in names}
+    assert items.by_end == 0
+    assert named("\u00e9/one.png") == "e\u0301/one.png"
+    assert named("/home/ada/\u00e9/one.png") == "e\u0301/one.png"
+    assert named("\u1ea1\u030a.png") is None
+    assert items.unmatched.listed == ["line 2: several items are called '\u1ea1\u030a.png'"]
+
+
 def test_an_id_counts_only_with_its_name(database, tmp_path):
     """A file that was made over other images does not label the wrong ones by their numbers."""
     make_concept(database)
