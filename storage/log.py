@@ -224,6 +224,11 @@ class LabelLog(SelectionLog):
                 undone_by=row[-1],
             )
 
+    def annotators(self) -> set[str]:
+        """Return the annotators of all sessions with answers, including sessions of imports."""
+        has_answers = select(Answer.seq).where(Answer.session_id == Session.id).exists()
+        return {name for (name,) in self._all(select(Session.annotator).where(has_answers).distinct())}
+
     def last_answers(self, sessions: Iterable[str]) -> dict[str, int]:
         """Return the `seq` of each session's last answer. Sessions without an answer are left out."""
         last = select(func.max(Answer.seq)).where(Answer.session_id == Session.id).scalar_subquery()

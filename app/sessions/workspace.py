@@ -24,7 +24,6 @@ from closecall.app.projects.descriptions import FIRST
 from closecall.app.projects.folders import can_be_read
 from closecall.app.projects.oidc import SignIn
 from closecall.app.projects.positive_class import positive_class_of
-from closecall.app.projects.project import sittings
 from closecall.app.projects.questions import create_concept
 from closecall.app.projects.roles import OPERATOR, Person, Roles
 from closecall.app.projects.uploaded_folders import UPLOAD, store_folder
@@ -36,6 +35,7 @@ from closecall.core.errors import InputError
 from closecall.storage import Archive, Concepts, Database, LabelLog
 from closecall.storage.address import with_schema
 from closecall.storage.errors import StorageError
+from closecall.storage.imports import IMPORT
 
 UNFINISHED = ".new-"
 """Prefix of the folder of a project that is being created, or whose creation was killed."""
@@ -153,14 +153,17 @@ class Workspace:
         ]
 
     def annotators(self, name: str) -> set[str]:
-        """Return the names of all annotators with sessions in the projects that `name` may enter."""
+        """Return the names of all annotators with answers in the projects that `name` may enter.
+
+        Imported answers count. Those that were imported without an annotator's name are nobody's.
+        """
         found: set[str] = set()
         for key in self.served_keys():
             with suppress(InputError, StorageError):
                 if self._is_open_to(key, name):
                     with self._log(key) as log:
-                        found |= {record.annotator for record in sittings(log)}
-        return found
+                        found |= log.annotators()
+        return found - {IMPORT}
 
     @contextmanager
     def _log(self, key: str) -> Iterator[LabelLog]:

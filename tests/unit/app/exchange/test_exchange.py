@@ -398,7 +398,7 @@ def test_a_bare_file_name_means_the_only_one_in_any_folder(tmp_path):
 
 
 def test_accents_are_matched_in_either_encoding_if_one_item_has_the_name(tmp_path):
-    """As on a Mac, where folders decompose the letters that tables compose; names that match exactly go first."""
+    """Folders on a Mac decompose the letters that tables compose. Names that match exactly go first."""
     names = ["e\u0301/one.png", "e\u0301/two.png", "\u00e9/two.png", "a\u030a\u0323.png", "a\u0323\u030a.png"]
     for name in names:
         (tmp_path / "images" / name).parent.mkdir(parents=True, exist_ok=True)

@@ -17,6 +17,7 @@ import pytest
 from PIL import Image
 
 from closecall.app.api.cards import card_of
+from closecall.app.exchange.rows import add_labels
 from closecall.app.projects.config import (
     LABELS_FILE,
     POOL_FOLDER,
@@ -34,6 +35,7 @@ from closecall.app.sessions.registry import OpenProject
 from closecall.app.sessions.workspace import Workspace
 from closecall.core.errors import InputError
 from closecall.storage import Database, LabelLog, StorageError
+from closecall.storage.imports import IMPORT
 from tests.projects import digits_pool, label, new_project, open_workspace
 from tests.storage_kit import ENGINES, Annotator
 
@@ -126,6 +128,18 @@ def test_the_list_tells_how_far_each_project_is(tmp_path):
     assert len(summaries[project.key].thumbnails) == 5
     assert "damaged" in summaries["broken"].problem
     assert "must begin with postgresql://, not with mysql://" in summaries["elsewhere"].problem
+
+
+def test_annotators_are_those_who_have_answers(tmp_path):
+    """In the program or in an imported file; not those who have only looked, nor files that name nobody."""
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        concept, (one, other) = project.concepts()[0], project.pool.ids[-2:].tolist()
+        label(project.session(annotator="Ada"), 1)
+        project.session(annotator="Bob")
+        add_labels(project, concept, [{"item": one, "label": "yes", "annotator": "Eve"}], IMPORT)
+        add_labels(project, concept, [{"item": other, "label": "yes"}], IMPORT)
+        assert workspace.annotators("EVE") == {"Ada", "Eve"}
 
 
 def test_a_folder_that_cannot_be_read_hides_no_project(tmp_path, monkeypatch):
