@@ -188,12 +188,13 @@ def sign_in() -> None:
 def take_name() -> None:
     """Show the field for a name; Enter submits it.
 
-    If the name differs from a known one only in letter case, ask whether this is the same person.
+    A name that is listed in another spelling becomes the listed one. If the name differs from that of an
+    annotator only in letter case or encoding of accents, ask whether this is the same person.
     """
 
     def taken() -> None:
         try:
-            name = name_given(st.session_state["given name"])
+            name = current().spelled(name_given(st.session_state["given name"]))
             alike = spelled_otherwise(name, current().annotators(name))
         except InputError as error:
             st.session_state["name trouble"] = str(error)

@@ -7,10 +7,13 @@ Annotators label, and review and correct their own answers. Owners create projec
 shared settings, archive questions, adjudicate, and see everybody's statistics. If no owner is named and
 nobody has to sign in, everybody is an owner.
 
-Names are compared character by character. In e-mail addresses and in names that people type, the letters A to
-Z equal a to z. The provider's id of a person (the "subject") is compared without this exception. There are no
-other exceptions: ß differs from ss, and two encodings of the same accented letter differ, because addresses
-that look alike may belong to different people.
+Verified names are compared character by character. In e-mail addresses, the letters A to Z equal a to z. The
+provider's id of a person (the "subject") is compared without this exception. There are no other exceptions: ß
+differs from ss, and two encodings of the same accented letter differ, because addresses that look alike may
+belong to different people.
+
+Names that people type are stored in Unicode normal form C. If they are not addresses, they are compared
+without regard to letter case and to the encoding of accents.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import string
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
+from unicodedata import normalize
 
 from closecall.core.errors import InputError
 from closecall.storage.models import MAX_NAME
@@ -91,11 +95,14 @@ class Roles:
     must_sign_in : bool
         Whether a sign-in provider verifies names. If so, only people in `owners` are owners. If not, and if
         `owners` is empty, everybody is an owner.
+    spellings : frozenset of str
+        The names of owners and annotators as they were written, in Unicode normal form C.
     """
 
     owners: frozenset[str] = frozenset()
     annotators: frozenset[str] = frozenset()
     must_sign_in: bool = False
+    spellings: frozenset[str] = frozenset()
 
     @classmethod
     def of(
@@ -106,17 +113,31 @@ class Roles:
         def keys(names: Iterable[str]) -> frozenset[str]:
             return frozenset(_key(name, must_sign_in) for name in names)
 
-        return cls(keys(owners), keys(annotators), must_sign_in)
+        owners, annotators = list(owners), list(annotators)
+        spellings = frozenset(normalize("NFC", _tidied(name)) for name in owners + annotators)
+        return cls(keys(owners), keys(annotators), must_sign_in, spellings)
 
     def joined(self, owners: Iterable[str], annotators: Iterable[str]) -> Roles:
         """Return these roles with more owners and annotators."""
         more = Roles.of(owners, annotators, must_sign_in=self.must_sign_in)
-        return Roles(self.owners | more.owners, self.annotators | more.annotators, self.must_sign_in)
+        return Roles(
+            self.owners | more.owners,
+            self.annotators | more.annotators,
+            self.must_sign_in,
+            self.spellings | more.spellings,
+        )
 
     @property
     def are_named(self) -> bool:
         """Whether any owner or annotator is named. If so, people can't label without a name."""
         return bool(self.owners or self.annotators)
+
+    def spelled(self, name: str) -> str:
+        """Return the listed spelling of a typed name, or the name itself if no single spelling fits."""
+        if self.must_sign_in or name in self.spellings:
+            return name
+        listed = [spelling for spelling in self.spellings if _key(spelling, False) == _key(name, False)]
+        return listed[0] if len(listed) == 1 else name
 
     def person(self, name: str) -> Person:
         """Return the person of this name, with their rights.
@@ -136,14 +157,14 @@ class Roles:
 
 
 def name_given(text: str) -> str:
-    """Return a typed name in the form in which it is stored.
+    """Return a typed name in the form in which it is stored: in normal form C, and with single spaces.
 
     Raises
     ------
     InputError
         If the name is empty, too long or not printable, or if it is the autopilot's name.
     """
-    return _checked(" ".join(text.split()), LONGEST_NAME)
+    return _checked(normalize("NFC", _tidied(text)), LONGEST_NAME)
 
 
 def name_vouched_for(user: Mapping[str, Any], *, with_issuer: bool = False) -> str:
@@ -195,14 +216,19 @@ def known_names(annotators: Iterable[str], *, but_for: Collection[str] = ()) -> 
 
 
 def spelled_otherwise(name: str, annotators: Iterable[str]) -> list[str]:
-    """Return the annotators' names that differ from a typed name only in letter case.
+    """Return the annotators' names that differ from a typed name only in letter case or encoding of accents.
 
     The result is empty if the name is known as it was typed.
     """
     known = known_names(annotators)
     if name in known:
         return []
-    return [other for other in known if other.casefold() == name.casefold()]
+    return [other for other in known if folded(other) == folded(name)]
+
+
+def folded(name: str) -> str:
+    """Return a name without its letter case, in normal form C."""
+    return normalize("NFC", normalize("NFC", name).casefold())
 
 
 def _checked(name: str, longest: int) -> str:
@@ -222,5 +248,11 @@ def _is_plain(claim: object) -> TypeGuard[str]:
 
 def _key(name: str, must_sign_in: bool) -> str:
     """Return the form in which a name is compared; the module's docstring has the rules."""
-    tidied = " ".join(name.split())
-    return tidied if must_sign_in and "@" not in tidied else tidied.translate(_SMALL)
+    tidied = _tidied(name)
+    if "@" in tidied:
+        return tidied.translate(_SMALL)
+    return tidied if must_sign_in else folded(tidied)
+
+
+def _tidied(name: str) -> str:
+    return " ".join(name.split())

@@ -165,6 +165,19 @@ class Workspace:
                         found |= log.annotators()
         return found - {IMPORT}
 
+    def spelled(self, name: str) -> str:
+        """Return the spelling of a typed name that has access, to the workspace or to one of its projects.
+
+        Return the name itself if it is not listed, or if somebody has answered under it.
+        """
+        if name in self.annotators(name):
+            return name
+        for key in self.served_keys():
+            with suppress(InputError):
+                if (listed := self.roles_in(key).spelled(name)) != name:
+                    return listed
+        return self.roles.spelled(name)
+
     @contextmanager
     def _log(self, key: str) -> Iterator[LabelLog]:
         """Open the project's log for reading, whether the project is open or not."""

@@ -16,7 +16,7 @@ class TeamServer(Server):
     """``closecall serve`` for a folder of projects that only Olga and Ada may enter."""
 
     def command(self) -> list[str]:
-        people = ["--owner", "Olga", "--annotator", "ada"]
+        people = ["--owner", "Olga", "--annotator", "Ada"]
         return ["serve", str(self.data), *people, "--headless", "--port", str(self.port)]
 
     def is_ready(self) -> bool:
@@ -39,12 +39,12 @@ def give_name(page: Page, name: str) -> None:
 
 
 def test_a_visitor_without_a_name_is_asked_for_it(team: Server, context: BrowserContext) -> None:
-    """On the list of projects, which then shows what this person may enter."""
+    """On the list of projects, which then shows what this person may enter, whatever the letter case."""
     page = context.new_page()
     page.goto(f"{team.url}/projects")
     expect(page.get_by_text("open to named people only")).to_be_visible(timeout=30_000)
     expect(page.get_by_text("no access")).to_have_count(0)
-    give_name(page, "Ada")
+    give_name(page, "ADA")
     expect(page.locator(".st-key-open-digits button")).to_be_visible(timeout=30_000)
     page.get_by_role("link", name="Ada").click()
     expect(page.get_by_text("Currently Ada.")).to_be_visible()  # and the page stays

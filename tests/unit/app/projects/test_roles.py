@@ -28,7 +28,7 @@ from closecall.app.sessions.reset import start_afresh
 from closecall.app.sessions.review import Asked, Review
 from closecall.app.sessions.workspace import Workspace
 from closecall.core.errors import InputError
-from tests.projects import answer, correct, label, open_workspace
+from tests.projects import answer, correct, label, new_project, open_workspace
 
 ADA, BOB = Person("ada", is_owner=True), Person("bob")
 
@@ -72,6 +72,40 @@ def test_what_is_no_name_is_refused(typed):
 
 def test_a_name_is_taken_without_its_outer_and_double_spaces():
     assert name_given("  Ada   Lovelace ") == "Ada Lovelace"
+
+
+def test_a_name_is_one_name_in_either_encoding_of_its_accents():
+    """As a Mac and a PC write it, with or without a list of names."""
+    assert name_given("Rene\u0301") == name_given("Ren\u00e9") == "Ren\u00e9"
+    assert spelled_otherwise("Ren\u00e9", ["Rene\u0301"]) == ["Rene\u0301"]
+
+
+@pytest.mark.parametrize("listed", ["Carla Mu\u0308ller", "Carla M\u00fcller"])
+@pytest.mark.parametrize(
+    "typed", ["Carla M\u00fcller", "Carla Mu\u0308ller", "CARLA M\u00dcLLER", "carla  m\u00fcller"]
+)
+def test_a_typed_name_enters_in_any_letter_case_and_encoding_as_it_is_listed(tmp_path, listed, typed):
+    """So that Carla stays one person; other names stay out, and what has answers stays as it is."""
+    with Workspace(tmp_path, roles=Roles.of(["Ada"])) as workspace:
+        project = new_project(workspace)
+        project.roles = project.roles.joined([], [listed, "Bob", "BOB"])
+        name = workspace.spelled(name_given(typed))
+        assert name == "Carla M\u00fcller"
+        assert not project.roles.person(name).is_owner
+        assert workspace.spelled("ADA") == "Ada"
+        assert workspace.spelled("bob") == "bob"  # two listed names differ as this one does
+        with pytest.raises(InputError, match="Carla Muller has no access"):
+            project.roles.person(workspace.spelled("Carla Muller"))
+        label(project.session(annotator="ADA"), 1)
+        assert workspace.spelled("ADA") == "ADA"
+
+
+def test_names_from_a_provider_stay_as_they_are():
+    roles = Roles.of(["Ada"], ["Carla M\u00fcller"], must_sign_in=True)
+    for name in ("ADA", "CARLA M\u00dcLLER", "Carla Mu\u0308ller"):
+        assert roles.spelled(name) == name
+        with pytest.raises(InputError, match="has no access"):
+            roles.person(name)
 
 
 def test_an_address_that_was_not_verified_is_nobodys_name():
