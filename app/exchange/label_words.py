@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from unicodedata import normalize
 
+from closecall.app.projects.questions import meant_by
+from closecall.app.projects.spelling import folded
 from closecall.app.sessions.classes import labels_of
 from closecall.core.errors import InputError
 from closecall.storage import ConceptRecord
@@ -51,19 +52,18 @@ class Meaning:
         classes: Sequence[str],
         asked: Mapping[str, bool] | None = None,
     ) -> None:
-        self._concepts = list(offered)
-        folded = {_folded(concept.name): concept for concept in concepts}
-        self._by_name = folded | {concept.name: concept for concept in concepts}
+        self._concepts, self._all = list(offered), list(concepts)
+        self._meant: dict[str, list[ConceptRecord]] = {}  # by the name in the file
         self._only = only or (offered[0] if len(offered) == 1 else None)
         self._is_named = only is not None
         self._renamed: str | None = None  # the file's name of the concept, if it isn't the project's
-        self._asked = [its for name in asked or () if (its := self._by_name.get(name)) is not None]
-        self._class_of = {its["concept"]: _folded(its["name"]) for its in labels_of(concepts)}
+        self._asked = [found[0] for name in asked or () if len(found := self._called(name)) == 1]
+        self._class_of = {its["concept"]: folded(its["name"]) for its in labels_of(concepts)}
         for concept in concepts:
             if concept.positive_class is not None:
-                self._class_of[concept.id] = _folded(concept.positive_class)
+                self._class_of[concept.id] = folded(concept.positive_class)
         self._shown = sorted({*classes, *(c.positive_class for c in concepts if c.positive_class)})
-        self._classes = {_folded(name) for name in classes} | set(self._class_of.values())
+        self._classes = {folded(name) for name in classes} | set(self._class_of.values())
 
     def of(self, claim: Claim, file: object) -> list[tuple[ConceptRecord, AnswerWord]]:
         """Return the answers that a line of the file gives, one per concept.
@@ -79,7 +79,7 @@ class Meaning:
         if claim.is_general and claim.concept is None and self._only is None:
             return [(its, _OURS[claim.word]) for its in self._asked or self._concepts]
         concept = self._concept(claim, where)
-        word = _folded(claim.word)
+        word = folded(claim.word)
         if concept is not None:
             return [(concept, self._word(concept, word, claim, where))]
         if word not in _OURS and (word == NONE_OF_THEM or word in self._classes):
@@ -92,22 +92,33 @@ class Meaning:
     def _concept(self, claim: Claim, where: str) -> ConceptRecord | None:
         if claim.concept is None:
             return self._only
-        found = self._by_name.get(claim.concept) or self._by_name.get(_folded(claim.concept))
+        found = self._called(claim.concept)
         if self._only is not None and self._is_named:
-            if found is not None and claim.is_certain and found.id != self._only.id:
+            if found and claim.is_certain and self._only.id not in [its.id for its in found]:
                 raise InputError(
-                    f"{where}: it is about the concept {found.name!r}, but --concept is {self._only.name!r}"
+                    f"{where}: it is about the concept {found[0].name!r}, but --concept is "
+                    f"{self._only.name!r}"
                 )
             self._require_one_name(claim, where)
             return self._only
-        if found is None and not claim.is_certain:
+        if len(found) != 1 and not claim.is_certain:
             return self._only
-        if found is None:
+        if len(found) > 1:
+            raise InputError(
+                f"{where}: {shown(claim.concept)} could be each of the concepts "
+                f"{', '.join(repr(its.name) for its in found)}: write the name as it is there"
+            )
+        if not found:
             raise InputError(
                 f"{where}: there is no concept {shown(claim.concept)} in this project: add it, or choose one "
                 f"with --concept: {', '.join(map(repr, (its.name for its in self._concepts)))}"
             )
-        return found
+        return found[0]
+
+    def _called(self, name: str) -> list[ConceptRecord]:
+        if name not in self._meant:
+            self._meant[name] = meant_by(name, self._all, self._concepts)
+        return self._meant[name]
 
     def _require_one_name(self, claim: Claim, where: str) -> None:
         """Raise InputError if the claim names another concept than earlier claims in the file.
@@ -116,7 +127,7 @@ class Meaning:
         """
         if not claim.is_certain:
             return
-        if self._renamed is not None and _folded(claim.concept or "") != _folded(self._renamed):
+        if self._renamed is not None and folded(claim.concept or "") != folded(self._renamed):
             raise InputError(
                 f"{where}: it is about the concept {shown(claim.concept)}, but earlier labels are about "
                 f"{shown(self._renamed)}: with --concept, a file can have labels of one concept only. Export "
@@ -136,7 +147,3 @@ class Meaning:
         classes = ", ".join(self._shown[:12]) + (", …" if len(self._shown) > 12 else "")
         allowed = "yes, no, unsure, skip" + (f" or a class ({classes})" if classes else "")
         raise InputError(f"{where}: the label must be {allowed}, got {shown(claim.word)}")
-
-
-def _folded(text: str) -> str:
-    return normalize("NFC", text.strip().casefold())

@@ -11,6 +11,7 @@ from typing import IO, Any
 import numpy as np
 
 from closecall.app.projects.config import ProjectFile, lock_project
+from closecall.app.projects.questions import meant_by
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
 from closecall.storage import Archive, ConceptRecord, Concepts, Database, StorageError
@@ -68,20 +69,22 @@ def open_pool(project: Path) -> Pool:
 
 
 def concept_named(database: Database, name: str | None) -> ConceptRecord | None:
-    """Return the concept with this name, or None if no name is given.
+    """Return the concept with this name or question, or None if no name is given; see `questions.meant_by`.
 
     Raises
     ------
     InputError
-        If there is no such concept.
+        If there is no such concept, or several.
     """
     if name is None:
         return None
-    concepts = Concepts(database)
-    found = concepts.named(name)
-    if found is None:
-        raise InputError(f"There is no concept {name!r} in this project; it has {_names(concepts.all())}")
-    return found
+    concepts = Concepts(database).all()
+    found = meant_by(name, concepts, Archive(database).offered())
+    if not found:
+        raise InputError(f"There is no concept {name!r} in this project; it has {_names(concepts)}")
+    if len(found) > 1:
+        raise InputError(f"Several concepts resemble {name!r}: give the exact name of one ({_names(found)})")
+    return found[0]
 
 
 def one_concept(database: Database, name: str | None) -> ConceptRecord:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 from closecall.app.projects.config import AlreadyServedError, ProjectFile, lock_project
 from closecall.app.projects.positive_class import positive_class_of
+from closecall.app.projects.spelling import folded
 from closecall.core.errors import InputError
 from closecall.core.linear.svm import DEFAULT_C, DEFAULT_CLASS_WEIGHT
 from closecall.core.pool.pool import Pool
-from closecall.storage import Archive, ConceptRecord, Concepts, Database
+from closecall.storage import Archive, ConceptRecord, Concepts, Database, StorageError
 from closecall.storage.models import MAX_NAME
 
 
@@ -23,9 +25,13 @@ def create_concept(
     InputError
         If there is no name and the question is too long for a name.
     StorageError
-        If there is a concept of this name, or a value is not allowed.
+        If there is a concept of this name, if an active concept's question differs only in letter case or
+        spaces, or if a value is not allowed.
     """
     stem = question.strip(" ?")
+    for other in Archive(concepts.database).offered():
+        if other.question != question and _key(other.question) == _key(question):
+            raise StorageError(f"the project asks {other.question!r} already", "exists")
     if not name and len(stem) > MAX_NAME:
         raise InputError(f"The question is too long ({MAX_NAME} characters at most, got {len(stem)})")
     return concepts.create(
@@ -66,6 +72,37 @@ def copy_concept(
         archived=archived,
         instead_of=concept.id if in_its_place else None,
     )
+
+
+def meant_by(
+    text: str, concepts: Collection[ConceptRecord], active: Collection[ConceptRecord]
+) -> list[ConceptRecord]:
+    """Return the concepts that a text may mean: none, one or, if it is ambiguous, several.
+
+    The concept with exactly this name goes first, then concepts with exactly this question, then concepts
+    whose name or question differs only in letter case, spaces or the question mark. Active concepts go before
+    archived ones, such as those that were reset.
+
+    Parameters
+    ----------
+    text : str
+        A name or a question, as a person or a file gives it.
+    concepts : collection of ConceptRecord
+        All concepts of the project.
+    active : collection of ConceptRecord
+        The active ones among them.
+    """
+    wanted, key = text.strip(), _key(text)
+    steps = [[its for its in concepts if its.name == wanted]]
+    for group in (active, concepts):
+        steps.append([its for its in group if its.question == wanted])
+        steps.append([its for its in group if key in (_key(its.name), _key(its.question))])
+    return next(filter(None, steps), [])
+
+
+def _key(question: str) -> str:
+    """Return the form in which questions and their names are compared: without the question mark, too."""
+    return folded(question).strip(" ?")
 
 
 def classes_of(project: Path) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 from unicodedata import normalize
 
+from closecall.app.projects.spelling import folded
 from closecall.core.errors import InputError
 from closecall.storage.models import MAX_NAME
 
@@ -224,11 +225,6 @@ def spelled_otherwise(name: str, annotators: Iterable[str]) -> list[str]:
     if name in known:
         return []
     return [other for other in known if folded(other) == folded(name)]
-
-
-def folded(name: str) -> str:
-    """Return a name without its letter case, in normal form C."""
-    return normalize("NFC", normalize("NFC", name).casefold())
 
 
 def _checked(name: str, longest: int) -> str:

@@ -488,6 +488,8 @@ def test_a_question_is_added(tmp_path):
         "question", "add", mine, "Is it a zebra?", "--positive-class", "zebra"
     )
     assert "already" in refused("question", "add", mine, "Is it a cup?")
+    assert "the project asks 'Is it a cup?' already" in refused("question", "add", mine, "is it  a CUP?")
+    assert "already" in refused("question", "add", mine, "is it a cup?", "--name", "small cup")
     assert "must have an answer" in refused("question", "add", mine, " ")
     assert "There is no project" in refused("question", "add", tmp_path / "none", "Is it?")
     with open_workspace(tmp_path) as workspace:

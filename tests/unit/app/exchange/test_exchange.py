@@ -21,7 +21,7 @@ from PIL import Image
 from closecall.app.exchange.class_folders import export_folder
 from closecall.app.exchange.importing import take_in
 from closecall.app.exchange.item_matching import Items
-from closecall.app.exchange.offline_project import names_of
+from closecall.app.exchange.offline_project import concept_named, names_of
 from closecall.app.exchange.reading import Manner
 from closecall.core.errors import InputError
 from closecall.core.pool.build import build
@@ -467,6 +467,36 @@ def test_a_file_about_another_concept_is_not_bent(database, tmp_path):
         take(database, tmp_path, "item,label,concept\n1,yes,eight\n", concept=seven)
     take(database, tmp_path, "item,label,concept\n1,yes,acht\n", concept=eight)
     assert [tuple(row[:3]) for row in label_rows(database)] == [("eight", 1, "yes")]
+
+
+def test_a_concept_is_found_by_its_question_and_in_any_letter_case(database, tmp_path):
+    """What is written exactly goes first, and an active question before one that was reset."""
+    concepts = Concepts(database)
+    man, owl, reset = (
+        concepts.create(q.strip("?"), q) for q in ("Is it man-made?", "Is it an owl?", "Is it red?")
+    )
+    small = concepts.create("is it man-made", "is it man-made?")
+    red = concepts.create("Is it red (2)", "Is it red?", instead_of=reset.id)
+    expected = {
+        "Is it man-made": man,
+        "is it man-made": small,
+        "Is it man-made?": man,
+        " is it man-made? ": small,
+        "is  it an OWL": owl,
+        "Is it red": reset,
+        "Is it red?": red,
+        "is it red": red,
+    }
+    for item, (text, meant) in enumerate(expected.items()):
+        assert concept_named(database, text) == meant
+        take(database, tmp_path, f"item,label,concept\n{item},yes,{text}\n")
+        assert [row[0] for row in label_rows(database) if row[1] == item] == [meant.name]
+    with pytest.raises(InputError, match=r"Several concepts resemble 'IS IT MAN-MADE'.*'is it man-made'"):
+        concept_named(database, "IS IT MAN-MADE")
+    with pytest.raises(
+        InputError, match="line 2: 'IS IT MAN-MADE' could be each of the concepts 'Is it man-made'"
+    ):
+        take(database, tmp_path, "item,label,concept\n1,yes,IS IT MAN-MADE\n")
 
 
 def test_labels_of_several_concepts_do_not_become_those_of_one(database, tmp_path):
