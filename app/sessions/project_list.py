@@ -193,9 +193,9 @@ def _contents(pool: Pool) -> str:
 
 
 def _status(counts: Counts, accuracy: float | None, *, growing: bool) -> str:
-    if not counts.yes + counts.no + counts.skip + counts.unsure:
+    if not counts.answered:
         return "No labels yet. Start with an example or at random."
-    others = [(counts.skip, "skipped"), (counts.unsure, "unsure")]
+    others = [(counts.skip, "skipped"), (counts.unsure, "unsure"), (counts.tied, "tied")]
     given = [(counts.yes, "yes"), (counts.no, "no"), *(pair for pair in others if pair[0])]
     words = ", ".join(f"{number:,} {word}" for number, word in given) + "."
     if accuracy is not None:

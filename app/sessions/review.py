@@ -331,7 +331,8 @@ class Review:
             "counts": {
                 "yes": counts.yes,
                 "no": counts.no,
-                "unsure": counts.unsure + counts.tied,
+                "unsure": counts.unsure,
+                "tied": counts.tied,
                 "skip": counts.skip,
                 "left": counts.left(len(pool) if pool is not None else 0),
             },

@@ -14,6 +14,7 @@ const COUNTS = [
   { name: "yes", word: "yes", symbol: "g-yes" },
   { name: "skip", word: "skipped", symbol: "g-skip" },
   { name: "unsure", word: "unsure", symbol: "g-unsure", hideZero: true },
+  { name: "tied", word: "tied", hideZero: true },
   { name: "left", word: "left" },
 ];
 
@@ -127,12 +128,9 @@ export class Tally {
 
   /** @param {Counts} counts */
   show(counts) {
-    COUNTS.forEach(({ name, word, hideZero }, i) => {
-      // Items about which people disagree are undecided, as are those about which somebody is unsure.
-      const tied = name === "unsure" ? (counts.tied ?? 0) : 0;
-      const value = counts[name] + tied;
+    COUNTS.forEach(({ name, hideZero }, i) => {
+      const value = counts[name] ?? 0;
       say(this.#counts[i].value, whole(value));
-      say(this.#counts[i].word, tied ? "undecided" : word);
       this.#counts[i].whole.hidden = Boolean(hideZero) && !value;
     });
     const rest = counts.skip + counts.unsure + (counts.tied ?? 0);
@@ -153,7 +151,7 @@ function makeCount({ name, word, symbol }, list) {
   const label = element("span", {}, ...(symbol ? [glyph(symbol)] : []), said);
   const place = element("li", { className: name }, value, label);
   list.append(place);
-  return { whole: place, value, word: said };
+  return { whole: place, value };
 }
 
 /**

@@ -213,6 +213,8 @@ def test_a_second_annotator_adds_an_answer_and_the_majority_counts(project, sess
     assert [r["item"] for r in shown["rows"]] == [item]
     assert (stands(shown["rows"][0], "ada")[1], stands(shown["rows"][0], "lin")[1]) == ("no", "yes")
     assert item not in session.concept.standing().labels.items
+    assert (shown["views"]["unsure"], shown["notes"]["counts"]["unsure"]) == (0, 0)
+    assert shown["notes"]["counts"]["tied"] == 1
     bob = project.session(annotator="bob")
     correct(Review(bob), [said(bob, item, "yes")])
     assert session.concept.catch_up().status(item) == "yes"
