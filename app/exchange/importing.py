@@ -23,7 +23,7 @@ from closecall.app.exchange.reading import Imported, Manner, Reading
 from closecall.app.exchange.statements import Statement, Statements
 from closecall.app.exchange.withdrawals import subjects, undo_of
 from closecall.app.projects.config import ProjectFile, lock_project
-from closecall.app.projects.roles import Roles
+from closecall.app.projects.roles import Roles, spelled_otherwise
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
 from closecall.core.sources.listing import as_text
@@ -187,6 +187,8 @@ def _store(
     """Store the new statements as answers; answers about audited items are not used for training."""
     news, is_audited, keeps_id = _changes(database, statements, undone, imported)
     speakers = dict.fromkeys((its.concept, its.annotator) for its in statements.at(news))
+    known = LabelLog(database).annotators()
+    imported.alike = {by: others for _, by in speakers if (others := spelled_otherwise(by, known))}
     ids = {(concept, by): session_id(digest, concept, by) for concept, by in speakers}
     sessions = (
         SessionRecord(
@@ -248,6 +250,9 @@ def _print(imported: Imported, file: Path) -> None:
         click.echo(
             f"{imported.undecided:,} marked as ground truth by people who are not owners: no decisions."
         )
+    if imported.alike:
+        pairs = (f"{by} is another person than {' and '.join(of)}" for by, of in imported.alike.items())
+        click.echo(f"{'; '.join(pairs)}.")
     if imported.contested:
         click.echo(f"{imported.contested:,} in conflict with another annotator: the Review page lists them.")
     print_matches(imported.items)

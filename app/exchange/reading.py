@@ -53,6 +53,9 @@ class Imported:
     undecided : int
         Number of answers that are marked as ground truth but don't count as adjudications, because the person
         who marked them is not an owner.
+    alike : mapping
+        New annotators whose names differ from those of earlier ones only in letter case or encoding of
+        accents, each with these names.
     items : Items
         Matched and unmatched items.
     """
@@ -67,6 +70,7 @@ class Imported:
     kept: int = 0
     missing: int = 0
     undecided: int = 0
+    alike: Mapping[str, list[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -137,6 +137,25 @@ def test_what_matches_nothing_is_told(empty_folder, tmp_path):
     assert [line["item"] for line in labels(empty_folder)] == [there]
 
 
+def test_an_import_names_new_annotators_that_resemble_known_ones(empty_folder, tmp_path):
+    """In one line, because they are other people; nobody is named twice, or for a name of their own."""
+    with open_workspace(empty_folder.parent) as workspace:
+        items = workspace.project(empty_folder.name).pool.ids[:4].tolist()
+    file = tmp_path / "people.csv"
+
+    def imported(*people: str) -> list[str]:
+        rows = (f"{item},yes,{name}" for item, name in zip(items, people, strict=True))
+        file.write_text("\n".join(["item,label,annotator", *rows]))
+        return run("import", empty_folder, file).output.splitlines()[1:]
+
+    assert imported("ben", "Eve", "other program", "Ren\u00e9") == []
+    assert imported("Ben", "EVE", "zoe", "Rene\u0301") == [
+        "Ben is another person than ben; EVE is another person than Eve; "
+        "Rene\u0301 is another person than Ren\u00e9."
+    ]
+    assert imported("Ben", "EVE", "zoe", "Rene\u0301") == ["4 stored already, and not stored again."]
+
+
 def test_a_project_in_use_is_left_alone(tmp_path):
     """Whoever serves it holds it; the sentence says so."""
     file = tmp_path / "labels.csv"
