@@ -69,10 +69,10 @@ def content_of(
         If a concept has no classifier although its predictions are wanted.
     """
     planes: dict[str, Hyperplane] = {}
-    if wishes.classifier:
-        planes = {its.name: train_model(database, pool, its, description).hyperplane for its in concepts}
-    elif wishes.unlabeled:
+    if wishes.classifier or wishes.unlabeled:
         planes = _trained(database, pool, concepts, description)
+    if wishes.classifier:
+        _require_classifiers(database, pool, concepts, planes, description)
     guesses = [_of_model(database, its) for its in wishes.models]
     if wishes.classifier:
         guesses.append(lambda items: _of_classifiers(pool, planes, items))
@@ -114,6 +114,25 @@ def _trained(
         except InputError:  # it has no classifier yet
             continue
     return found
+
+
+def _require_classifiers(
+    database: Database,
+    pool: Pool,
+    concepts: Sequence[ConceptRecord],
+    planes: Mapping[str, Hyperplane],
+    description: str,
+) -> None:
+    """Raise InputError if a concept has no hyperplane in `planes`. The message names those that have one."""
+    for concept in concepts:
+        if concept.name not in planes:
+            try:
+                train_model(database, pool, concept, description)
+            except InputError as error:
+                if not planes:
+                    raise
+                there = ", ".join(map(repr, planes))
+                raise InputError(f"{error}; choose a concept that has one with --concept ({there})") from None
 
 
 def _without_answer(

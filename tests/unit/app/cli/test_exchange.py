@@ -639,6 +639,19 @@ def test_unlabeled_items_go_out_with_predictions(project_folder, tmp_path):
     assert all(before[item] == rest for item, *rest in stored(project_folder, "back"))
 
 
+def test_where_a_question_has_no_classifier_another_is_suggested(project_folder, tmp_path):
+    """Which then goes out alone; where no question has one, there is none to suggest."""
+    tasks = ["--format", "label-studio", "--out", tmp_path / "tasks.json"]
+    with open_workspace(project_folder.parent) as workspace:
+        project = workspace.project(project_folder.name)
+        one, other = project.concepts()[0].name, project.add_concept("Is this a 3?").name
+    sentence = refused("export", project_folder, *tasks, "--classifier")
+    assert f"{other!r} has no classifier yet" in sentence
+    assert f"--concept ({one!r})" in sentence
+    assert "--concept" not in refused("export", project_folder, *tasks, "--classifier", "--concept", other)
+    assert run("export", project_folder, *tasks, "--classifier", "--concept", one).exit_code == 0
+
+
 def test_verify_knows_answers_that_kept_their_ids(project_folder, empty_folder, tmp_path):
     """Their ids say nothing of their content; the session's digest does."""
     out = tmp_path / "labels.csv"
