@@ -251,6 +251,8 @@ def _score(path: Path, line: Line, column: str) -> float | None:
     value = line.cells[column]
     if value is None or value == "":
         return None
+    if line.has_decimal_commas and isinstance(value, str) and "." not in value:
+        value = value.replace(",", ".")
     found = number_of(value)
     if found is None:
         raise _bad(path, line, column, "a finite number")

@@ -50,10 +50,15 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Row of a file: its cells by heading, and its place in the file, such as "line 7"."""
+    """Row of a file: its cells by heading, and its place in the file, such as "line 7".
+
+    `has_decimal_commas` says whether a number may have a comma instead of a point. Spreadsheets write such
+    numbers with semicolons between the cells.
+    """
 
     place: str
     cells: dict[str, Any]
+    has_decimal_commas: bool = False
 
 
 def guarded(cell: str) -> str:
@@ -297,7 +302,11 @@ def _read_csv(path: Path) -> Iterator[Line]:
                         f"{len(names)}",
                         "invalid",
                     )
-                yield Line(f"line {reader.line_num}", dict(zip(names, map(unguarded, cells), strict=True)))
+                yield Line(
+                    f"line {reader.line_num}",
+                    dict(zip(names, map(unguarded, cells), strict=True)),
+                    has_decimal_commas=parted == ";",
+                )
         except csv.Error as error:
             raise StorageError(f"{path}, line {reader.line_num}: it is not CSV: {error}", "invalid") from None
 

@@ -230,6 +230,9 @@ def test_several_concepts_need_a_name(database, tmp_path):
         ("item,score\n1,nan\n", ["line 2", "finite"]),
         ("item,score\n1,1e999\n", ["line 2", "finite"]),
         ("item,score\n1,high\n", ["line 2", "finite", "'high'"]),
+        ('item,score\n1,"0,93"\n', ["line 2", "finite", "'0,93'"]),
+        ("item;score\n1;1.234,5\n", ["line 2", "finite", "'1.234,5'"]),
+        ("item;score\n1;1,234,5\n", ["line 2", "finite", "'1,234,5'"]),
     ],
 )
 def test_predictions(tmp_path, text, words):
@@ -239,6 +242,13 @@ def test_predictions(tmp_path, text, words):
     with pytest.raises(StorageError) as caught:
         list(read_predictions(file, "csv"))
     assert all(word in str(caught.value) for word in words)
+
+
+def test_between_semicolons_a_score_may_have_a_decimal_comma(tmp_path):
+    """As spreadsheets write it in many languages."""
+    file = tmp_path / "given.csv"
+    file.write_text("item;score\n1;0,93\n2;-1,5e-3\n3;0.25\n4;\n5;7\n")
+    assert [its.score for its in read_predictions(file, "csv")] == [0.93, -0.0015, 0.25, 7]
 
 
 @settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
