@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from closecall.app.api.cards import card_of
 from closecall.app.api.submit import take
+from closecall.app.display.phrases import as_sentence
 from closecall.core.errors import InputError
 from closecall.storage import StorageError, new_id
 
@@ -132,7 +133,7 @@ class PlainCard:
         try:
             settled = take(self._project, self._session, [sent], self._person)
         except (InputError, StorageError) as error:
-            settled = {"acked": [], "refused": [], "message": str(error)}
+            settled = {"acked": [], "refused": [], "message": as_sentence(str(error))}
         is_settled = bool(settled["acked"] or settled["refused"])
         self._unacknowledged = None if is_settled or answer["answer"] != "undo" else answer
         reasons = [refusal["reason"] for refusal in settled["refused"]]

@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from closecall.app.api.cards import View, card_of
+from closecall.app.display.phrases import as_sentence
 from closecall.app.sessions.adjudication import Decisions, is_decision
 from closecall.app.sessions.answers import Outcome, has_answered, others_only, refers_to_something, with_ids
 from closecall.app.sessions.classes import ClassSession
@@ -96,9 +97,9 @@ def settle(
             store(some)
         except InputError as error:
             stuck.add(name)
-            settled["message"] = str(error)
+            settled["message"] = as_sentence(str(error))
         except StorageError as error:
-            settled["message"] = str(error)
+            settled["message"] = as_sentence(str(error))
             break
     return settled
 

@@ -58,7 +58,7 @@ def shown_or_kept(key: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any
         before: dict[str, Any] | None = state.get(kept)
         if before is not None:
             _tell_of(error)
-            return {**before, "acked": [], "refused": [], "message": str(error)}
+            return {**before, "acked": [], "refused": [], "message": as_sentence(str(error))}
         show_problem(error, waits=True)
     except InputError as error:
         state.pop(kept, None)

@@ -153,7 +153,7 @@ class Roles:
         is_owner = everybody or key in self.owners
         domain = "@" + key.rpartition("@")[2] if "@" in key else key
         if not is_owner and self.annotators and not self.annotators & {key, domain}:
-            raise NoAccessError(f"{name} has no access to this project: ask an owner")
+            raise NoAccessError(f"{name!r} has no access to this project: ask an owner")
         return Person(name, is_owner)
 
 

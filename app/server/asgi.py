@@ -145,7 +145,7 @@ def serve(workspace: Workspace, way: Listening, *, path: str = "", sign_in: Sign
         if events.is_on():
             events.emit("serving", version=version("closecall"), address=url)
         else:
-            click.echo(f"Closecall serves {workspace.folder} at {url}")
+            click.echo(f"Closecall serves {workspace.served_folder} at {url}")
             if sign_in:
                 click.echo(f"People sign in there; it listens at {here}")
             click.echo("Stop with Ctrl+C.")

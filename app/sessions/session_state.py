@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from closecall.app.display.phrases import as_sentence
 from closecall.app.engine.occasion import Occasion
 from closecall.app.engine.selection import Chosen, kept_apart
 from closecall.app.engine.selection_parameters import AUDIT, GROUPS, OVERLAP, PASSED, is_hurried
@@ -130,7 +131,8 @@ class SessionState:
 
     def problem(self) -> str | None:
         """Return a sentence that says why no item is shown, or what is wrong with the project; or None."""
-        return self.trouble or self.project.problem()
+        problem = self.trouble or self.project.problem()
+        return None if problem is None else as_sentence(problem)
 
     def hold(self) -> None:
         """Take the session over if another server has had it since the last call.

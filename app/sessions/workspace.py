@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from closecall.app.display.phrases import as_sentence
 from closecall.app.projects.config import (
     LABELS_FILE,
     PROJECT_FILE,
@@ -137,6 +138,11 @@ class Workspace:
     def labels_go_to_a_server(self) -> bool:
         """Return whether the labels of new projects go to a database server."""
         return self.database is not None
+
+    @property
+    def served_folder(self) -> Path:
+        """Return the folder of the only served project or, if there can be several, their folder."""
+        return self.folder if self._only is None else self.folder / self._only
 
     def served_keys(self) -> list[str]:
         """Return the keys of the served projects, ascending."""
@@ -411,7 +417,7 @@ class Workspace:
                         return summary
             return opened_summary(self.project(key))
         except (InputError, StorageError) as error:
-            return ProjectSummary(key=key, title=key, problem=str(error), usable=False)
+            return ProjectSummary(key=key, title=key, problem=as_sentence(str(error)), usable=False)
 
     def _require_unserved(self, key: str) -> None:
         """Raise InputError if another process serves the project, unless both processes share it."""

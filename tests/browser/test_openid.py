@@ -105,7 +105,7 @@ def test_nobody_is_somebody_else_by_a_cookie_or_a_careless_address(
     contexts[0].add_cookies([cookie])
     page = sign_in(contexts[0].new_page(), team, MALLORY)
     page.goto(f"{team.url}/?project=digits")
-    expect(page.get_by_text(f"{MALLORY.subject} has no access to this project: ask an")).to_be_visible()
+    expect(page.get_by_text(f"{MALLORY.subject!r} has no access to this project: ask an")).to_be_visible()
     expect(page.locator(".card")).to_have_count(0)
 
 
@@ -147,7 +147,7 @@ def test_who_is_not_in_the_team_is_told_so(team: Server, contexts: list[BrowserC
     expect(page.get_by_text("eve@example.com has no access to any project here.")).to_be_visible()
     for path in ("", "review", "people", "progress", "compare"):
         page.goto(f"{team.url}/{path}?project=digits")
-        expect(page.get_by_text("eve@example.com has no access to this project:")).to_be_visible()
+        expect(page.get_by_text("'eve@example.com' has no access to this project:")).to_be_visible()
         expect(page.get_by_text("Is this a 7?")).to_have_count(0)
 
 

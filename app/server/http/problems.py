@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
+from closecall.app.display.phrases import as_sentence
 from closecall.app.projects.roles import NoAccessError
 from closecall.core.errors import InputError
 from closecall.storage.errors import StorageError
@@ -97,7 +98,7 @@ async def _input(_: Request, error: Exception) -> Response:
 
 async def _storage(_: Request, error: Exception) -> Response:
     assert isinstance(error, StorageError)
-    return respond(_STATUS_OF_KIND.get(error.kind, 503), str(error))
+    return respond(_STATUS_OF_KIND.get(error.kind, 503), as_sentence(str(error)))
 
 
 async def _malformed(_: Request, error: Exception) -> Response:

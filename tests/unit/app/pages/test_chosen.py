@@ -68,7 +68,7 @@ def test_a_project_of_others_is_refused(tmp_path, tab, monkeypatch):
             monkeypatch.setattr(chosen, "name_at_page", lambda name=name: name)
             assert chosen.chosen_project() is project
         monkeypatch.setattr(chosen, "name_at_page", lambda: "eve")
-        with pytest.raises(InputError, match="eve has no access to this project"):
+        with pytest.raises(InputError, match="'eve' has no access to this project"):
             chosen.chosen_project()
 
 
@@ -79,7 +79,7 @@ def test_who_may_not_enter_opens_nothing(tmp_path, tab, monkeypatch):
     with Workspace(tmp_path, roles=Roles.of(["ada"], ["bob"])) as workspace:
         tab.query_params["project"] = key
         monkeypatch.setattr(chosen, "name_at_page", lambda: "eve")
-        with pytest.raises(InputError, match="eve has no access to this project"):
+        with pytest.raises(InputError, match="'eve' has no access to this project"):
             chosen.chosen_project()
         assert workspace.opened() == []
         monkeypatch.setattr(chosen, "name_at_page", lambda: "bob")

@@ -59,7 +59,7 @@ def test_only_those_who_are_named_may_enter():
     for name in ("ada", "bob", "Bob", "eve@example.org"):
         roles.person(name)
     for name in ("eve", "eve@example.com", "eve@sub.example.org", "example.org"):
-        with pytest.raises(InputError, match=f"{name} has no access"):
+        with pytest.raises(InputError, match=f"{name!r} has no access"):
             roles.person(name)
 
 
@@ -94,7 +94,7 @@ def test_a_typed_name_enters_in_any_letter_case_and_encoding_as_it_is_listed(tmp
         assert not project.roles.person(name).is_owner
         assert workspace.spelled("ADA") == "Ada"
         assert workspace.spelled("bob") == "bob"  # two listed names differ as this one does
-        with pytest.raises(InputError, match="Carla Muller has no access"):
+        with pytest.raises(InputError, match="'Carla Muller' has no access"):
             project.roles.person(workspace.spelled("Carla Muller"))
         label(project.session(annotator="ADA"), 1)
         assert workspace.spelled("ADA") == "ADA"

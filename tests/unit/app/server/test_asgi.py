@@ -14,6 +14,7 @@ from closecall.app.cli.main import main
 from closecall.app.components import answers_of
 from closecall.app.display.theme import DARK, LIGHT, STRATEGY_COLOURS, page_style
 from closecall.app.server.asgi import address, project_in, project_path, require_free_port, server_config
+from closecall.app.sessions.workspace import Workspace
 from closecall.core.errors import InputError
 from closecall.core.selection import strategy_names
 from tests.projects import new_project, open_workspace
@@ -47,16 +48,24 @@ def test_the_address_of_a_project_names_it_whatever_it_is_called(key: str) -> No
 
 
 def test_serving_one_project_opens_its_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the command line, too."""
+    """At the command line, too, which names its folder, and not that of all projects."""
     opened: list[str] = []
+    served: list[Path] = []
+
+    def serve(workspace: Workspace, _: object, *, path: str, **__: object) -> None:
+        opened.append(path)
+        served.append(workspace.served_folder)
+
     monkeypatch.setattr("closecall.app.server.asgi.require_free_port", lambda *_: None)
-    monkeypatch.setattr("closecall.app.server.asgi.serve", lambda *_, path, **__: opened.append(path))
+    monkeypatch.setattr("closecall.app.server.asgi.serve", serve)
     with open_workspace(tmp_path) as workspace:
         folder = new_project(workspace).folder
     folder = folder.rename(folder.with_name("R&D in C++"))
     ran = CliRunner().invoke(main, ["serve", str(folder)])
     assert ran.exit_code == 0, ran.output
     assert [parse_qs(urlsplit(path).query) for path in opened] == [{"project": ["R&D in C++"]}]
+    with Workspace(tmp_path) as several:
+        assert [*served, several.served_folder] == [folder, tmp_path]
 
 
 @pytest.mark.parametrize(

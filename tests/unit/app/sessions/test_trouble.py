@@ -366,7 +366,7 @@ def test_the_list_of_projects_has_no_addresses_of_databases(tmp_path):
     with Workspace(tmp_path) as workspace:
         (summary,) = workspace.projects()
     assert not summary.usable
-    assert summary.problem == "the database cannot be reached"
+    assert summary.problem == "The database cannot be reached"
 
 
 def test_images_that_cannot_be_prepared_are_no_trouble_of_the_background(tmp_path, monkeypatch):
