@@ -312,7 +312,8 @@ class Database:
     def _noted(self, explained: StorageError) -> StorageError:
         """Return the error, and log an event if the database caused the error."""
         if explained.kind in _TROUBLES:
-            _events.warning("storage", extra={"fields": {"kind": explained.kind, "message": str(explained)}})
+            fields = {"kind": explained.kind, "message": str(explained)}
+            _events.warning("storage", extra={"fields": fields, "trouble": explained})
         return explained
 
     def _check_version(self, version: str | None, *, may_migrate: bool) -> None:

@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def _begin_events(_context: click.Context, _option: click.Parameter, chosen: str) -> None:
-    """If `chosen` is "json", start the event log.
+    """Start the log in the format `chosen`: "text" or "json".
 
     Libraries that keep a reference to stderr must be imported after that.
     """
@@ -49,6 +49,10 @@ def _begin_events(_context: click.Context, _option: click.Parameter, chosen: str
         from closecall.app.runtime import event_log as events
 
         events.begin(events.Redaction(events.known_secrets(os.environ, secret_files())))
+    else:
+        from closecall.app.runtime import text_log
+
+        text_log.begin()
 
 
 def _serving_options(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -238,6 +238,7 @@ def server_config(host: str, port: int, sites: Iterable[str] = ()) -> Mapping[st
         "client.showErrorDetails": "type",
         "client.showErrorLinks": False,
         "logger.hideWelcomeMessage": True,
+        "logger.enableRich": False,  # writes past the log
         "runner.magicEnabled": False,
         # Collecting garbage after each run takes long in a large process, and Python collects it anyway.
         "runner.postScriptGC": False,
