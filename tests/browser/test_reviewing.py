@@ -1,11 +1,19 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from PIL import Image
 from playwright.sync_api import BrowserContext, WebSocketRoute, expect
 
+from closecall.app.exchange.rows import add_labels
+from closecall.app.sessions.new_project import NewProject
+from closecall.app.sessions.workspace import Workspace
+from closecall.core.pool.build import build
+from closecall.core.sources import source_from
 from tests.browser.labeling import Labeling, resize
 from tests.browser.reviewing import Reviewing
-from tests.browser.served import Server
+from tests.browser.served import Server, move_beside
 
 GIVEN = ["no", "yes", "no", "skip", "no"]
 
@@ -214,3 +222,47 @@ def test_a_correction_is_seen_on_the_labeling_page(server: Server, reviewing: Re
     expect(reviewing.page.locator(".card")).to_have_attribute("data-answerable", "true", timeout=30_000)
     assert session in reviewing.page.url
     expect(reviewing.page.locator(f".thumb[data-item='{item}']")).to_have_attribute("data-given", "yes")
+
+
+def test_on_a_phone_a_name_keeps_its_end_and_ties_are_counted_as_such(
+    server: Server, context: BrowserContext, tmp_path: Path
+) -> None:
+    """The numbers of photographs are at the end. A tie is no answer "unsure"."""
+    folder = "Anna's holidays"
+    images = tmp_path / "images"
+    (images / folder).mkdir(parents=True)
+    for number in range(8):
+        Image.effect_noise((8, 8), 60 + number).save(images / folder / f"DSC_000{number}.png")
+    with Workspace(tmp_path / "projects") as workspace:
+        build(source_from(str(images), use_classes=False), tmp_path / "pool")
+        key = workspace.create(NewProject(str(tmp_path / "pool"), "Is it noise?"))
+        project = workspace.project(key)
+        said = [
+            ("ada", 0, "yes"),
+            ("bob", 0, "no"),
+            ("ada", 1, "unsure"),
+            ("ada", 2, "yes"),
+            ("ada", 3, "no"),
+        ]
+        rows = [{"item": item, "label": word, "annotator": name} for name, item, word in said]
+        add_labels(project, project.concepts()[0], rows, "ada")
+        folder_of_project = project.folder
+    url = move_beside(folder_of_project, "holidays", server).url
+    page = context.new_page()
+    resize(page, 360, 700)
+    page.goto(f"{url}/review?project=holidays")
+    page.locator("[data-view=all]").click()
+    names = page.locator(".row .name")
+    expect(names).to_have_count(4, timeout=60_000)
+    shown = names.evaluate_all(
+        """all => all.map((name) => [name.textContent, ...[".start", ".end"].map((part) => {
+            const place = name.querySelector(part);
+            return [place.textContent, place.scrollWidth > place.clientWidth];
+        })])"""
+    )
+    for name, (start, start_is_cut), (end, end_is_cut) in shown:
+        assert name == start + end
+        assert name in [f"{folder}/DSC_000{number}.png" for number in range(8)]
+        assert (start_is_cut, end_is_cut) == (True, False)
+    counted = page.locator(".counts li").all_text_contents()
+    assert counted == ["1no", "1yes", "0skipped", "1unsure", "1tied", "4left"]

@@ -1,7 +1,7 @@
 // One item of the list: its picture, its answers, its side of the hyperplane, and the answer buttons.
 
 import { alikeAddress } from "../shared/alike.js";
-import { element, glyph, say } from "../shared/dom.js";
+import { element, glyph, say, sayWithEnd } from "../shared/dom.js";
 import { isDecision } from "../shared/queue.js";
 import { absenceOf } from "../shared/text.js";
 import { clock, seconds } from "./times.js";
@@ -96,7 +96,7 @@ export class Row {
       this.alike.title = src ? ALIKE : absenceOf({ alt: name });
     }
     this.lacksPicture = src === null && this.lacksPicture;
-    say(this.name, name);
+    sayWithEnd(this.name, name);
     this.alike.href = alikeAddress(item);
     this.alike.setAttribute("aria-label", `Items like ${name}`);
     const decision = events.filter((event) => event.in_force && event.decides !== null).at(-1);

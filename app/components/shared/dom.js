@@ -125,6 +125,26 @@ export function say(where, text) {
   if (where.textContent !== text) where.textContent = text;
 }
 
+const END = 8; // characters, as in 0012.jpg
+
+/**
+ * Set an element's text. If there is no room for all of it, its middle is left out, and its end stays in view.
+ *
+ * @param {Element} where
+ * @param {string} text
+ */
+export function sayWithEnd(where, text) {
+  if (where.textContent === text) return;
+  const signs = [...text];
+  let cut = signs.length - END;
+  while (cut > 0 && /\p{M}/u.test(signs[cut])) cut -= 1; // an accent stays with its letter
+  where.classList.add("cut");
+  where.replaceChildren(
+    element("span", { className: "start" }, signs.slice(0, Math.max(0, cut)).join("")),
+    element("span", { className: "end" }, signs.slice(Math.max(0, cut)).join("")),
+  );
+}
+
 let terms = 0; // hints so far
 
 /**
