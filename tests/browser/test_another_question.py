@@ -51,9 +51,6 @@ def test_its_class_is_chosen_where_the_question_may_mean_one(pets: Pets, context
     labeling.press("y")
     page.get_by_role("button", name="Settings").click()
     panel = page.get_by_test_id("stPopoverBody")
-    panel.get_by_label("Another question about these items").fill("IS IT a dog?")
-    panel.get_by_role("button", name="Add and label").click()
-    expect(panel).to_contain_text("The project asks 'Is it a dog?' already")
     panel.get_by_label("Another question about these items").fill("Is it a cat?")
     panel.get_by_role("button", name="Add and label").click()
     expect(panel).to_contain_text("Choose the class that means yes: wild_cat, or No class.")
@@ -65,10 +62,11 @@ def test_its_class_is_chosen_where_the_question_may_mean_one(pets: Pets, context
     expect(page.locator(".question")).to_have_text(["Is it a cat?"], timeout=30_000)
     expect(panel).to_have_count(0)
     labeling.wait()
-    page.get_by_role("combobox", name="Question").click()
+    menu = page.get_by_role("combobox", name="Question")
+    menu.click()
     expect(page.get_by_role("option", name="Is it a dog?")).to_be_visible()
     page.keyboard.press("Escape")
-    expect(page.get_by_role("option")).to_have_count(0)
+    expect(menu).not_to_be_focused()
     item = labeling.item
     labeling.press("n")
     assert [(row["item"], row["answer"]) for row in pets.answers(labeling.session)] == [(item, "no")]
