@@ -1,7 +1,7 @@
 // The possible answers and their keys: yes or no to one question, or one of several classes. A class means yes for its
 // concept and no for the others. For the concept that selects next, a class therefore means yes or no.
 
-import { element, glyph, part, sayWithEnd } from "../shared/dom.js";
+import { element, glyph, part } from "../shared/dom.js";
 
 /** @import { CardData, Class, Standing, StripEntry, Word, WordOrUndo } from "../types" */
 
@@ -216,7 +216,5 @@ function makeButton(choice) {
 /** @param {Choice} choice */
 function inside({ word, key, symbol }) {
   const mark = symbol ? [glyph(symbol)] : [];
-  const name = element("span");
-  sayWithEnd(name, word);
-  return [...mark, name, element("kbd", {}, key.toUpperCase())];
+  return [...mark, element("span", {}, word), element("kbd", {}, key.toUpperCase())];
 }

@@ -138,10 +138,13 @@ export function sayWithEnd(where, text) {
   const signs = [...text];
   let cut = signs.length - END;
   while (cut > 0 && /\p{M}/u.test(signs[cut])) cut -= 1; // an accent stays with its letter
-  where.classList.add("cut");
+  const isLong = cut > 0;
+  where.classList.toggle("cut", isLong);
+  if (!isLong) return say(where, text);
+  const [start, end] = [signs.slice(0, cut).join(""), signs.slice(cut).join("")];
   where.replaceChildren(
-    element("span", { className: "start" }, signs.slice(0, Math.max(0, cut)).join("")),
-    element("span", { className: "end" }, signs.slice(Math.max(0, cut)).join("")),
+    element("span", { className: "start" }, start),
+    element("span", { className: "end" }, end),
   );
 }
 
