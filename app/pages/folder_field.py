@@ -11,6 +11,7 @@ from closecall.app.pages.markdown import literal
 from closecall.app.pages.pool_sources import Field
 from closecall.app.pages.state import state
 from closecall.app.projects.folders import Contents, look_into, offer
+from closecall.core.files.typed import existing_path
 
 CHOSEN, COUNTED = "chosen folder", "counted images"
 """Keys in Streamlit's session state: for each field, its text when the whole page ran last; the last folder
@@ -60,11 +61,8 @@ def _field(field: Field, key: str, recent: Callable[[], Sequence[str]]) -> None:
 
 def counted_images(text: str) -> Contents | None:
     """Return the number of images in a folder, or None if there is no such folder. Cache the last result."""
-    path = Path(text.strip()).expanduser()
-    try:
-        if not text.strip() or not path.is_absolute() or not path.is_dir():
-            return None
-    except (OSError, ValueError):
+    path = existing_path(text.strip())
+    if path is None or not path.is_absolute() or not path.is_dir():
         return None
     known: tuple[Path, Contents] | None = state.get(COUNTED)
     if known is None or known[0] != path:

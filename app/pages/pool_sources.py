@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from closecall.app.projects.uploaded_folders import UPLOAD
 from closecall.core.errors import InputError
+from closecall.core.files.typed import existing_path, typed_path
 from closecall.core.pool.manifest import MANIFEST
 
 
@@ -285,7 +285,7 @@ def source_word(
     for field in offered.fields:
         if not given.get(field.name):
             raise InputError(f"Enter {_with_article(field.label)}, such as {field.placeholder}")
-    if choice == "pool" and not (Path(given["pool"]).expanduser() / MANIFEST).is_file():
+    if choice == "pool" and existing_path(typed_path(given["pool"]) / MANIFEST) is None:
         raise InputError(f"{given['pool']} is not a pool: to build one, choose {CHOICES['folder'].label!r}")
     word = offered.word.format(items=items, **given)
     if offered.can_be_enlarged and times > 1:

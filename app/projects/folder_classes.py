@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from closecall.app.projects.positive_class import guess_class
+from closecall.core.files.typed import existing_path
 from closecall.core.pool.manifest import MANIFEST
 from closecall.core.sources import Source, classes, source_from
 
@@ -65,7 +66,7 @@ def given_source(word: str, provider: str | None = None) -> Source | None:
     InputError
         If `word` is not a source, or the source can't be used.
     """
-    return None if (Path(word).expanduser() / MANIFEST).is_file() else source_from(word, provider=provider)
+    return source_from(word, provider=provider) if existing_path(Path(word) / MANIFEST) is None else None
 
 
 def chosen_source(

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from closecall.core.errors import InputError
+from closecall.core.files.typed import typed_path
 from closecall.core.sources.heif import HEIF_EXTENSIONS, can_read_heif, note_on_left_out
 from closecall.core.sources.images import EXTENSIONS
 
@@ -104,14 +106,13 @@ def offer(typed: str, recent: Iterable[str]) -> Offer:
     text = typed.strip()
     if not text:
         return Offer("Recent and usual folders", tuple(recent)[:MOST_OFFERED])
-    path = Path(text).expanduser()
+    try:
+        path = typed_path(text)
+    except InputError:
+        return Offer("", ())
     if not path.is_absolute():
         return Offer("", ())
-    try:
-        is_folder = path.is_dir()
-    except (OSError, ValueError):  # a name that is too long, or has a null character
-        return Offer("", ())
-    if is_folder:
+    if path.is_dir():
         found = _subfolders(path)
         return Offer(f"Folders in {path}", found)
     found = _subfolders(path.parent, path.name)

@@ -13,7 +13,9 @@ from closecall.app.projects.config import LABELS_FILE, POOL_FOLDER, ProjectFile
 from closecall.app.projects.folder_classes import chosen_source
 from closecall.app.projects.uploaded_folders import File
 from closecall.core.errors import InputError
+from closecall.core.files.typed import existing_path
 from closecall.core.pool.build_size import FeatureType, require_storable
+from closecall.core.pool.manifest import MANIFEST
 from closecall.core.pool.pool import Pool
 from closecall.core.sources import Source, source_from
 from closecall.core.sources.images import read_image
@@ -109,14 +111,14 @@ class NewProject:
             provider or a type is given for an existing pool.
         """
         word = self.source_word
-        path = Path(word).expanduser()
-        if (path / "pool.json").is_file():
+        path = existing_path(word)
+        if path is not None and existing_path(path / MANIFEST):
             if self.provider is not None:
                 raise InputError(f"The pool {path} has been described already: leave the provider out")
             if self.dtype is not None:
                 raise InputError(f"The pool {path} has been described already: leave the dtype out")
             return ProjectFile(str(path.resolve()), "", here), Pool.open(path).classes, None
-        if path.is_dir():
+        if path is not None and path.is_dir():
             word = str(path.resolve())
         given = source_from(word, provider=self.provider) if self.source is None else self.source
         source, use_classes = chosen_source(given, self.question, self.positive_class, self.use_classes)

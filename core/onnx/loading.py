@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from closecall.core.files.typed import existing_path
 from closecall.core.onnx.files import TOKENIZER_CONFIGS, beside, configurations, find_model, identity_of
 from closecall.core.onnx.kept import Kept
 from closecall.core.onnx.model import ImageModel
@@ -50,17 +51,9 @@ def model_named(word: str, provider: str = CPU) -> ImageModel | None:
     InputError
         See `ImageModel`.
     """
-    path, _, output = (word, "", "") if _exists(word) else word.rpartition("#")
-    if not (path and _exists(path)):
-        return None
-    return load_model(Path(path).expanduser(), output=output or None, provider=provider)
-
-
-def _exists(path: str) -> bool:
-    try:
-        return Path(path).expanduser().exists()
-    except OSError:  # too long a name, for example
-        return False
+    name, _, output = (word, "", "") if existing_path(word) else word.rpartition("#")
+    path = existing_path(name) if name else None
+    return None if path is None else load_model(path, output=output or None, provider=provider)
 
 
 def load_text_model(file: Path, tokenizer: Path) -> TextModel:

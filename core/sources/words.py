@@ -41,6 +41,7 @@ import re
 from pathlib import Path
 
 from closecall.core.errors import InputError
+from closecall.core.files.typed import typed_path
 from closecall.core.onnx.loading import model_named
 from closecall.core.onnx.model import ImageModel
 from closecall.core.onnx.runtime import CPU
@@ -243,4 +244,4 @@ def _rate(number: str, word: str) -> float:
 def _path(text: str, word: str) -> Path:
     if not text:
         raise InputError(f"{word!r} names no file or folder; a source is {FORMS}")
-    return Path(text).expanduser()
+    return typed_path(text)

@@ -288,6 +288,8 @@ def test_what_is_wrong_is_said_beside_the_form(start_page: Page, tmp_path: Path)
     """One sentence, and no project."""
     for folder, question, sentence in [
         ("/no/such/folder", "Is it a leaf?", "/no/such/folder"),
+        ("~nosuchuser/pics", "Is it a leaf?", "There is no home folder ~nosuchuser"),
+        (f"/{'a' * 300}/pics", "Is it a leaf?", "File name too long: /aaa"),
         ("", "Is it a leaf?", "Enter a folder"),
         (str(tmp_path), "", "A project needs a question"),
     ]:
