@@ -25,6 +25,8 @@ MENDABLE = (
     errno.ENOENT,
     errno.ENOTDIR,
     errno.EISDIR,
+    errno.ENAMETOOLONG,
+    errno.ELOOP,
 )
 """File-system errors that the user can correct with another path, other rights, or more space."""
 

@@ -590,6 +590,30 @@ def test_an_export_into_a_folder_that_is_not_there(project_folder, tmp_path):
     assert "nowhere" in refused("export", project_folder, "--out", tmp_path / "nowhere" / "labels.csv")
 
 
+TOO_LONG = "a" * 300
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("new", TOO_LONG, "--images", "{images}", "--question", "Is it a leaf?"),
+        ("new", "{new}", "--images", TOO_LONG, "--question", "Is it a leaf?"),
+        ("pool", "build", "{images}", "--out", TOO_LONG),
+        ("export", TOO_LONG),
+        ("export", "{project}", "--out", TOO_LONG),
+        ("serve", TOO_LONG, "--headless"),
+        ("backup", "{project}", TOO_LONG),
+    ],
+    ids=" ".join,
+)
+def test_a_name_that_is_too_long(project_folder, images, tmp_path, words):
+    """The sentence says so and gives the name, whatever the name is for."""
+    paths = {"project": project_folder, "images": images, "new": tmp_path / "new"}
+    sentence = refused(*(word.format(**paths) for word in words))
+    assert sentence.startswith("File name too long: ")
+    assert "aaaa" in sentence
+
+
 def all_commands(command: click.Command = main, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
     """The words that call each command, groups included."""
     below = getattr(command, "commands", None) or getattr(command, "others", {})
