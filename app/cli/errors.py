@@ -30,6 +30,9 @@ MENDABLE = (
 )
 """File-system errors that the user can correct with another path, other rights, or more space."""
 
+NUMBERS = {click.IntRange.name: "a whole number", click.FloatRange.name: "a number"}
+"""What click's types of ranges take, for its message about a value that is no number at all."""
+
 
 class PlainErrors(click.Group):
     """A command group that reports errors without a traceback if the user can correct them.
@@ -76,6 +79,8 @@ def _plain_errors(path: str) -> Iterator[None]:
         raise
     except click.UsageError as error:
         said = " ".join(error.format_message().split())
+        for range_of, number in NUMBERS.items():
+            said = said.replace(f"is not a valid {range_of}.", f"is not {number}.")
         end = "" if said.endswith((".", "?")) else "."
         _refuse(f"{said}{end} See {path} --help.")
     except InputError as error:

@@ -79,6 +79,8 @@ def new_project(
     from closecall.app.sessions.new_project import NewProject
     from closecall.app.sessions.workspace import Workspace
 
+    if project == Path():
+        raise InputError("PROJECT must name a new folder, got an empty name or the working folder")
     if project.exists():
         raise InputError(f"{project} exists already: choose a new folder")
     if len(questions) > 1 and (positive is not None or guideline):

@@ -415,6 +415,13 @@ def test_what_is_held_out_is_not_imported_before_it_is_prepared(tmp_path):
     assert "held out to measure accuracy" in refused("import", mine, tmp_path / "labels.csv")
 
 
+@pytest.mark.parametrize("project", ["", "."])
+def test_new_needs_a_name(images, project):
+    """An empty one is no name, and neither is that of the working folder."""
+    said = refused("new", project, "--images", images, "--question", "Is it a leaf?")
+    assert said == "PROJECT must name a new folder, got an empty name or the working folder"
+
+
 def test_a_stopped_new_leaves_a_project_that_serve_continues(tmp_path, monkeypatch):
     """Ctrl+C ends the preparation with exit code 130; the sentence names the command that continues."""
     begun = pool_output.build
@@ -639,6 +646,14 @@ def test_a_wrong_command_line_is_one_line_that_says_where_the_help_is(words):
         (
             "compare similar --bits",
             "Option '--bits' requires an argument. See closecall compare similar --help.",
+        ),
+        (
+            "serve x --port eight",
+            "Invalid value for '--port': 'eight' is not a whole number. See closecall serve --help.",
+        ),
+        (
+            "compare --prevalence much",
+            "Invalid value for '--prevalence': 'much' is not a number. See closecall compare --help.",
         ),
         ("pool info one two", "Got unexpected extra argument (two). See closecall pool info --help."),
     ],
