@@ -146,15 +146,15 @@ def _prepare(project: Path, source: Source, dtype: FeatureType | None, *, builds
     from closecall.core.pool.build import begin
 
     pool = project / POOL_FOLDER
-    begin(source, pool, dtype=dtype)
-    if not builds:
-        click.echo(f"closecall serve {project} prepares the {counted(len(source), source.item_word)}.")
-        return
-    click.echo(
-        f"Preparing {counted(len(source), source.item_word)}. Labeling need not wait: "
-        f"closecall serve {project} works meanwhile, in another terminal."
-    )
     try:
+        begin(source, pool, dtype=dtype)
+        if not builds:
+            click.echo(f"closecall serve {project} prepares the {counted(len(source), source.item_word)}.")
+            return
+        click.echo(
+            f"Preparing {counted(len(source), source.item_word)}. Labeling need not wait: "
+            f"closecall serve {project} works meanwhile, in another terminal."
+        )
         show_progress(source, pool)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(

@@ -172,17 +172,6 @@ def about(seconds: float) -> str:
     return f"about {time}"
 
 
-def bytes_in_words(n: float) -> str:
-    """Return a number of bytes with a decimal unit: "1.5 GB"."""
-    if round(n) < 1000:
-        return f"{n:.0f} bytes"
-    for unit in ("kB", "MB", "GB"):
-        n /= 1000
-        if n < 999.5 or unit == "GB":
-            break
-    return f"{n:,.0f} {unit}" if n >= 100 else f"{n:.3g} {unit}"
-
-
 def as_sentence(message: str) -> str:
     """Return an error message with a capital letter, unless it begins with a name, such as that of a file."""
     return message[:1].upper() + message[1:] if re.match(r"[a-z]+[ ’']", message) else message

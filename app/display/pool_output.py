@@ -9,8 +9,9 @@ from pathlib import Path
 import click
 import numpy as np
 
-from closecall.app.display.phrases import bytes_in_words, counted, some
+from closecall.app.display.phrases import counted, some
 from closecall.core.duplicates import unrepeated_held_out
+from closecall.core.files.sizes import bytes_in_words
 from closecall.core.pool.build import Progress, build, continuing
 from closecall.core.pool.build_size import FeatureType, estimate
 from closecall.core.pool.pool import Pool

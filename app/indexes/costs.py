@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from closecall.app.display.phrases import about, bytes_in_words, duration
+from closecall.app.display.phrases import about, duration
 from closecall.app.indexes.build_time import MEASURABLE, BuildTime
 from closecall.app.indexes.recipe import Recipe
 from closecall.core.errors import InputError
+from closecall.core.files.sizes import bytes_in_words
 from closecall.core.hashing import (
     FAMILIES,
     BoostedPSH,

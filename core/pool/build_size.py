@@ -11,6 +11,7 @@ import numpy as np
 
 from closecall.core.errors import InputError
 from closecall.core.features import bytes_an_item, has_sparse_rows, n_features
+from closecall.core.files.sizes import bytes_in_words
 from closecall.core.pool.manifest import Manifest
 from closecall.core.quantization.byte_rows import bytes_a_row
 from closecall.core.quantization.codebook import codebook_bytes
@@ -81,9 +82,10 @@ def require_room(source: Source, pool: Path, manifest: Manifest) -> None:
     """Raise InputError if the disk has too little room for the parts of the pool that are still missing."""
     whole = estimate(source, dtype=cast(FeatureType, manifest.dtype))
     there = sum(stamp.bytes for part in manifest.folders for stamp in part.files.values())
-    needed = whole.bytes - there + SPARE_BYTES
+    missing = whole.bytes - there
     free = shutil.disk_usage(pool).free
-    if free < needed:
+    if free < missing + SPARE_BYTES:
         raise InputError(
-            f"the disk of {pool} has {free / 1e9:.2f} GB free, and the pool needs {needed / 1e9:.2f} GB more"
+            f"the disk of {pool} has {bytes_in_words(free)} free, and the pool needs "
+            f"{bytes_in_words(missing)} more, with {bytes_in_words(SPARE_BYTES)} to spare"
         )

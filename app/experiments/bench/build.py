@@ -12,12 +12,12 @@ from time import perf_counter
 import click
 import numpy as np
 
-from closecall.app.display.phrases import bytes_in_words
 from closecall.app.experiments.bench.bare_model import compare_with_model, show_comparison
 from closecall.app.experiments.bench.experiment import Experiment, Row
 from closecall.app.experiments.bench.memory import PeakMemory, anonymous_mb
 from closecall.core.errors import InputError
 from closecall.core.features.gist import Gist
+from closecall.core.files.sizes import bytes_in_words
 from closecall.core.pool.build import Progress, build
 from closecall.core.pool.build_size import estimate
 from closecall.core.sources import Source

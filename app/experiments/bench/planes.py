@@ -7,9 +7,10 @@ from pathlib import Path
 import click
 import numpy as np
 
-from closecall.app.display.phrases import bytes_in_words, counted
+from closecall.app.display.phrases import counted
 from closecall.core.errors import InputError
 from closecall.core.experiment.corpus import Corpus
+from closecall.core.files.sizes import bytes_in_words
 from closecall.core.learning.round import is_positive
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import strategy_from

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click
@@ -19,9 +20,9 @@ from PIL import Image
 
 from closecall.app.cli.main import main
 from closecall.app.display import pool_output
-from closecall.app.display.phrases import bytes_in_words
 from closecall.app.sessions.demo_project import make_demo
 from closecall.core.errors import InputError
+from closecall.core.files.sizes import bytes_in_words
 from closecall.core.pool.build_progress import being_built
 from closecall.core.pool.build_size import dense_bytes
 from closecall.core.pool.manifest import Manifest
@@ -436,6 +437,22 @@ def test_a_stopped_new_leaves_a_project_that_serve_continues(tmp_path, monkeypat
         result = run("new", mine, "--images", images, "--question", "Is it red?")
     assert result.exit_code == 130
     assert f"closecall serve {mine} prepares the remaining images" in result.stderr
+    with open_workspace(tmp_path) as workspace:
+        project = workspace.project("mine")
+        until(lambda: project.pool is not None and project.pool.complete)
+
+
+def test_new_on_a_full_disk_says_how_to_go_on(tmp_path, images, monkeypatch):
+    """What the disk lacks is what was announced. The project is there; serving it prepares the images."""
+    mine, free = tmp_path / "mine", SimpleNamespace(free=0)
+    with monkeypatch.context() as full:
+        full.setattr("shutil.disk_usage", lambda _: free)
+        result = run("new", mine, "--images", images, "--question", "Is it red?")
+    assert result.exit_code == 2
+    announced = re.search(r"12 items, (.+) on disk", result.output)
+    assert announced is not None
+    assert f"has 0 bytes free, and the pool needs {announced[1]} more" in result.stderr
+    assert result.stderr.endswith(f"the project is created, and closecall serve {mine} tries again\n")
     with open_workspace(tmp_path) as workspace:
         project = workspace.project("mine")
         until(lambda: project.pool is not None and project.pool.complete)
