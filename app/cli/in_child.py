@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import sys
 
+from closecall.app.cli.__main__ import run
+
 
 def _run(nice: str, *words: str) -> None:
     if hasattr(os, "nice"):
         os.nice(int(nice))
 
-    from closecall.app.cli.main import main  # a slow import, so the priority is lowered first
-
-    main(words, prog_name="closecall")
+    run(words)  # after the priority is lowered, because this begins with slow imports
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -724,6 +725,25 @@ def test_a_stopped_command_says_what_running_it_again_does(monkeypatch, words, b
     assert result.stderr.startswith("Stopped. ")
     assert result.stderr.endswith(f"{sentence}\n")
     assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("module", ["closecall.app.cli.main", "numpy"])
+def test_a_command_that_is_stopped_while_it_starts(module):
+    """Ctrl+C during the slow imports ends as Ctrl+C in a command does, without their traceback."""
+    interrupted = f"""
+import os, runpy, signal, sys
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+sys.argv = ["closecall", "pool", "info", "nowhere"]
+runpy.run_module("closecall.app.cli", run_name="__main__", alter_sys=True)
+"""
+    done = subprocess.run([sys.executable, "-P", "-c", interrupted], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, f"Stopped. {AGAIN}\n")
+    project = tomllib.loads((Path(__file__).parents[4] / "pyproject.toml").read_text("utf-8"))
+    assert project["project"]["scripts"]["closecall"] == "closecall.app.cli.__main__:run"
 
 
 def test_a_question_that_is_not_answered_stops_the_command(tmp_path, monkeypatch):
