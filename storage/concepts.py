@@ -92,7 +92,7 @@ class Concepts:
         )
         with self.database.write() as connection:
             if connection.scalar(select(Concept.id).where(Concept.name == values["name"])) is not None:
-                raise StorageError(f"there is a concept named {values['name']!r} already", "exists")
+                raise StorageError(f"there is a question named {values['name']!r} already", "exists")
             made = connection.execute(insert(Concept).values(**values, created=self._clock()))
             if archived:
                 archive(connection, _key(made), self._clock())
@@ -146,7 +146,7 @@ class Concepts:
             if "name" in values:
                 other = select(Concept.id).where(Concept.name == values["name"], Concept.id != concept_id)
                 if connection.scalar(other) is not None:
-                    raise StorageError(f"there is a concept named {values['name']!r} already", "exists")
+                    raise StorageError(f"there is a question named {values['name']!r} already", "exists")
             if values:
                 connection.execute(update(Concept).where(Concept.id == concept_id).values(**values))
                 self.database.announce(connection, "concept", concept=concept_id)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import time
 from textwrap import shorten
 from typing import TYPE_CHECKING
 
@@ -11,12 +9,13 @@ import streamlit as st
 
 from closecall.app.display import phrases as words
 from closecall.app.pages.choose_class import NO_CLASS, choose_class
-from closecall.app.pages.chosen import person_at
+from closecall.app.pages.chosen import open_session, person_at
 from closecall.app.pages.label_view import show_in_grid
 from closecall.app.pages.markdown import literal
+from closecall.app.pages.press import Press
 from closecall.app.pages.problems import show_problem
 from closecall.app.pages.shares import adjust_shares
-from closecall.app.pages.state import AGAIN_SECONDS, state
+from closecall.app.pages.state import state
 from closecall.app.projects.config import MOST_PERSONS
 from closecall.app.projects.positive_class import possible_classes
 from closecall.app.projects.uploaded_images import note_on, uploadable, why_none
@@ -37,8 +36,10 @@ OVERLAP_PERCENT = (5, 10, 20, 50, 100)
 MOST_SHOWN = 120
 """Maximum number of characters of a description in words in the settings."""
 
-ADDED = "added"
-"""Key in Streamlit's session state: the number of questions that were added in this browser tab."""
+ADDED, LAST, PROBLEM = "added", "last question", "problem of the question"
+"""Keys in Streamlit's session state: the number of questions that were added in this browser tab; the last
+`Press` that added one; the reason why a question was not added, an error or a caption.
+"""
 
 
 def settings(project: OpenProject, session: LabelingSession, view: View) -> None:
@@ -185,27 +186,44 @@ def add_examples(session: LabelingSession, person: Person) -> None:
 def add_question(project: OpenProject, person: Person) -> None:
     """Show the form for another question over the same pool. After it is added, close the settings."""
     added = state.get(ADDED, 0)
-    with st.form(f"another-{added}", border=False):
-        question = st.text_input("Another question about these items", placeholder="Is it a leaf?")
-        guideline = st.text_input("Guideline (optional)")
-        positive = choose_class(project.class_names, "positive")
-        if not st.form_submit_button("Add and label", width="stretch"):
-            return
+    last: Press[LabelingSession] = state.setdefault(LAST, Press())
+    fields = [f"{field}-{added}" for field in ("another", "guideline", "positive")]
+
+    def submitted() -> None:
+        entered = question, guideline, positive = (
+            state.get(fields[0]) or "",
+            state.get(fields[1]) or "",
+            state.get(fields[2]),
+        )
         if not question.strip():
-            # The second press of a double click submits the form that the first one has replaced.
-            if time.monotonic() - state.get("added at", -math.inf) > AGAIN_SECONDS:
-                st.caption("Write the question first.")
+            # The second press of a double click submits the form that has replaced the first one's.
+            state[PROBLEM] = None if last.is_recent else "Write the question first."
             return
         possible = possible_classes(question, project.class_names) if positive is None else ()
         if possible:
-            st.caption(f"Choose the class that means yes: {literal(words.some(possible))}, or {NO_CLASS}.")
+            some = literal(words.some(possible))
+            state[PROBLEM] = f"Choose the class that means yes: {some}, or {NO_CLASS}."
             return
+
+        def made() -> LabelingSession:
+            concept = project.add_concept(question, guideline=guideline, positive_class=positive, by=person)
+            return project.session_of(person, None, concept.id)
+
         try:
-            made = project.add_concept(question, guideline=guideline, positive_class=positive, by=person)
+            session = last.once((project.key, *entered), made)
         except (InputError, StorageError) as error:
-            show_problem(error)
+            state[PROBLEM] = error
         else:
-            state["concept", project.key], state["added at"] = made.id, time.monotonic()
             state[ADDED] = added + 1
-            st.query_params.pop("session", None)
-            st.rerun()
+            open_session(project, session)
+
+    with st.form(f"another-{added}", border=False):
+        st.text_input("Another question about these items", placeholder="Is it a leaf?", key=fields[0])
+        st.text_input("Guideline (optional)", key=fields[1])
+        choose_class(project.class_names, fields[2])
+        st.form_submit_button("Add and label", width="stretch", on_click=submitted)
+        problem = state.pop(PROBLEM, None)
+        if isinstance(problem, str):
+            st.caption(problem)
+        elif problem is not None:
+            show_problem(problem)

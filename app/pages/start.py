@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import html
-import threading
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 
 import streamlit as st
@@ -18,8 +15,9 @@ from closecall.app.pages.image_model import choose_features
 from closecall.app.pages.markdown import literal
 from closecall.app.pages.person import IS_NEW, name_at_page, take_name
 from closecall.app.pages.pool_sources import CHOICES, Field, source_word
+from closecall.app.pages.press import Press
 from closecall.app.pages.problems import show_problem
-from closecall.app.pages.state import AGAIN_SECONDS, state
+from closecall.app.pages.state import state
 from closecall.app.projects.data_folder import former_folder_beside
 from closecall.app.projects.folder_classes import FolderClasses, classes_of_paths, given_source
 from closecall.app.projects.folders import usual_folders
@@ -42,7 +40,7 @@ MAY_HAVE_FOLDERS = ("folder", "tar", "video", "arrays", "texts")
 
 SAME, LAST, PRESSED = "same", "last", "pressed"
 """Keys in Streamlit's session state: the entered words, and the `SameProjectError` that they caused; the last
-`_Press`; the classes that the page showed when its button was pressed.
+`Press`, which makes a project's key; the classes that the page showed when its button was pressed.
 """
 
 DROPPED_PATHS = """
@@ -66,28 +64,6 @@ class Uploaded(Protocol):
 
     def getvalue(self) -> bytes:
         """Return the content."""
-
-
-@dataclass
-class _Press:
-    """A press of a button that creates a project.
-
-    Parameters
-    ----------
-    about : object
-        The words in the form, and which button was pressed.
-    made : str or None
-        Key of the project that was created.
-    at : float
-        Time when the project was created, as of `time.monotonic`.
-    lock : Lock
-        Held while the project is created, because a second press runs the page again in another thread.
-    """
-
-    about: object = None
-    made: str | None = None
-    at: float = 0.0
-    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 def main() -> None:
@@ -304,6 +280,7 @@ def create_and_open(
     `entered` returns the values of the form, or raises an InputError. `words` are the words in the form; when
     they change, the offer disappears. `shown` is the result of `choose_classes`.
     """
+    last: Press[str] = state.setdefault(LAST, Press())
     pressed, another = (
         st.button(
             "Create and label",
@@ -327,20 +304,18 @@ def create_and_open(
             another = st.button("Create another")
     if not (pressed or another):
         return
-    last, about = state.setdefault(LAST, _Press()), (words, another)
     try:
-        # Streamlit may end this run at any call of Streamlit, but there is none while the lock is held.
-        with st.spinner("Reading the items…"), last.lock:
-            if last.about != about or time.monotonic() - last.at > AGAIN_SECONDS:
-                made = workspace.create(entered(), by=person, unless_same=not another)
-                last.about, last.made, last.at = about, made, time.monotonic()
+        with st.spinner("Reading the items…"):
+            made = last.once(
+                (words, another), lambda: workspace.create(entered(), by=person, unless_same=not another)
+            )
     except SameProjectError as error:
         state[SAME] = words, error
         st.rerun()
     except (InputError, StorageError) as error:
         show_problem(error)
     else:
-        st.switch_page("label.py", query_params={"project": last.made})
+        st.switch_page("label.py", query_params={"project": made})
 
 
 def found_classes(

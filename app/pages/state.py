@@ -9,6 +9,3 @@ import streamlit as st
 
 state = cast(MutableMapping[Any, Any], st.session_state)
 """Streamlit's session state, typed to allow tuples as keys, which can't clash with the keys of widgets."""
-
-AGAIN_SECONDS = 5.0
-"""A second press within this many seconds after the first took effect is part of a double click."""

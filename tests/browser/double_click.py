@@ -10,8 +10,8 @@ MOMENTS = (0.0, 0.06, 0.13, 0.19)
 """Seconds at which the button of the mouse goes down, up, down, and up."""
 
 
-def double_click(target: Locator) -> None:
-    """Two clicks in the middle of `target`, a tenth of a second from the end of one to the other's.
+def double_click(target: Locator, slower: float = 0.0) -> None:
+    """Two clicks in the middle of `target`, `slower` seconds later than a tenth of a second after each other.
 
     The browser is told when each happened, as the system tells it of a hand's clicks, rather than take the
     time at which it came to hear of them.
@@ -22,7 +22,7 @@ def double_click(target: Locator) -> None:
     assert box is not None
     session = target.page.context.new_cdp_session(target.page)
     began = time.time()
-    for number, moment in enumerate(MOMENTS):
+    for number, moment in enumerate([*MOMENTS[:2], *(slower + moment for moment in MOMENTS[2:])]):
         event = {
             "type": "mouseReleased" if number % 2 else "mousePressed",
             "x": box["x"] + box["width"] / 2,

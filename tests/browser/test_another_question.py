@@ -12,7 +12,8 @@ from playwright.sync_api import BrowserContext, expect
 
 from closecall.app.cli.main import main
 from closecall.storage import Concepts, Database
-from tests.browser.labeling import Labeling
+from tests.browser.double_click import double_click
+from tests.browser.labeling import Labeling, at_rest
 from tests.browser.photographs import Photographs
 from tests.browser.served import free_port
 
@@ -76,3 +77,22 @@ def test_its_class_is_chosen_where_the_question_may_mean_one(pets: Pets, context
     page.get_by_role("combobox", name="Question").click()
     page.get_by_role("option", name="Is it a dog?").click()
     expect(page.locator(".question")).to_have_text(["Is it a dog?"], timeout=30_000)
+
+
+def test_a_double_click_adds_it_once_and_asks_it(pets: Pets, context: BrowserContext) -> None:
+    """The second click does nothing: it neither complains nor returns to the former question."""
+    labeling = Labeling(context.new_page(), pets.url)
+    page = labeling.page
+    for number, slower in enumerate([0.0, 0.1, 0.13, 0.16, 0.2]):
+        question = f"Is it number {number}?"
+        page.get_by_role("button", name="Settings").click()
+        panel = page.get_by_test_id("stPopoverBody")
+        panel.get_by_label("Another question about these items").fill(question)
+        double_click(panel.get_by_role("button", name="Add and label"), slower)
+        expect(page.locator(".question")).to_have_text([question], timeout=30_000)
+        at_rest(page)
+        expect(page.locator(".question")).to_have_text([question])
+        expect(page.get_by_text("already")).to_have_count(0)
+        expect(panel).to_have_count(0)
+        with Database.open(pets.database) as database:
+            assert len(Concepts(database).all()) == 2 + number
