@@ -191,6 +191,8 @@ export interface Waiting {
   exhausted: boolean;
   /** Number of items without an answer that are leased to other sessions, if `exhausted`. */
   held: number;
+  /** Whether nothing is being prepared, because of a problem that the card's message describes. */
+  stopped: boolean;
   message?: string;
 }
 

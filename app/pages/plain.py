@@ -29,6 +29,8 @@ ANSWERS = {"no": ("✕ No", "N"), "skip": ("» Skip", "S"), "yes": ("✓ Yes", "
 TOOLS = {"undo": ("↶ Undo", "U"), "unsure": ("? Unsure", "M")}
 
 BEFORE_FIRST = "The first items are being prepared…"
+STOPPED = "No item can be shown now."
+NO_MORE = "Every item so far has an answer. No more are being prepared."
 BEFORE_MORE = "Every item so far has an answer. More are being prepared: load the page again to see them."
 
 NO_REPEATS = """
@@ -120,9 +122,9 @@ def picture_of(card: dict[str, Any]) -> str:
 def _absence(waiting: dict[str, Any], question: str) -> str:
     """Return a sentence that says why there is no item."""
     if not waiting["exhausted"]:
-        return BEFORE_FIRST
+        return STOPPED if waiting["stopped"] else BEFORE_FIRST
     if waiting["done"] < waiting["total"]:
-        return BEFORE_MORE
+        return NO_MORE if waiting["stopped"] else BEFORE_MORE
     if waiting["held"] == 1:
         return "The last item without an answer is in another session's view."
     if waiting["held"]:

@@ -128,6 +128,7 @@ def opened_summary(project: Project) -> ProjectSummary:
         accuracy=accuracy_of(project.log, concept, pool),
         thumbnails=thumbnails(project.pictures, pool) if pool else (),
         progress=project.build_progress(),
+        is_stopped=project.is_build_stopped(),
         problem=project.problem(),
     )
 
@@ -142,13 +143,15 @@ def summary(
     thumbnails: Sequence[str],
     problem: str | None,
     progress: Progress | None = None,
+    is_stopped: bool = False,
 ) -> ProjectSummary:
     """Return a project's summary. The texts that the start page shows are composed from the given values."""
+    unbuilt = "No items are prepared yet" if is_stopped else "The pool is being built"
     return ProjectSummary(
         key=key,
         title=concept.question,
-        subtitle=_contents(pool) if pool else "The pool is being built",
-        status=_status(counts, accuracy, growing=progress is not None),
+        subtitle=_contents(pool) if pool else unbuilt,
+        status=_status(counts, accuracy, growing=progress is not None and not is_stopped),
         thumbnails=thumbnails,
         build=progress,
         has_labels=counts.answered > 0,

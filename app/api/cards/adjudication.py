@@ -34,7 +34,14 @@ def adjudication_card(view: Decisions, outcome: Outcome) -> dict[str, Any]:
         "strip": _strip(view),
         "waiting": None
         if shown
-        else {"done": 0, "total": 0, "exhausted": True, "held": 0, "message": nothing},
+        else {
+            "done": 0,
+            "total": 0,
+            "exhausted": True,
+            "held": 0,
+            "stopped": False,
+            "message": nothing,
+        },
         "blind": True,
     }
 

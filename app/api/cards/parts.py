@@ -236,6 +236,7 @@ def course(session: SessionState, shown: SelectionRecord | None = None) -> dict[
 def waiting(session: SessionState) -> dict[str, Any]:
     """Return why no item is in view, and the progress of the pool's build.
 
+    If `stopped`, no item is being prepared, because of a problem that the card's message describes.
     `held` is the number of items without an answer that other sessions show, or may show next.
     """
     progress = session.project.build_progress()
@@ -244,6 +245,7 @@ def waiting(session: SessionState) -> dict[str, Any]:
         "total": progress.total if progress else 0,
         "exhausted": session.exhausted,
         "held": session.held_elsewhere() if session.exhausted else 0,
+        "stopped": session.trouble is not None or session.project.is_build_stopped(),
     }
     if session.exhausted and progress is None and session.project.groups() is not None:
         why["message"] = ONLY_REPEATS

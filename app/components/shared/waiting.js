@@ -17,7 +17,9 @@ export function mayStillCome(waiting) {
  * @param {Waiting} waiting
  * @param {string} question
  */
-export function absence({ exhausted, done, total, held, message }, question) {
+export function absence({ exhausted, done, total, held, stopped, message }, question) {
+  if (stopped && !exhausted) return "No item can be shown now.";
+  if (stopped && done < total) return "Every item so far has an answer. No more are being prepared.";
   if (exhausted && done < total) return "Every item so far has an answer. More are being prepared…";
   if (exhausted && held) return inOtherViews(held);
   if (exhausted) return message ?? `Every item has an answer to “${question}”`;

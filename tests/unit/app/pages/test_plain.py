@@ -5,16 +5,18 @@ from __future__ import annotations
 import pytest
 
 from closecall.app.api.cards import card_of, submit
-from closecall.app.pages.plain import BEFORE_FIRST, BEFORE_MORE, picture_of
+from closecall.app.pages.plain import BEFORE_FIRST, BEFORE_MORE, NO_MORE, STOPPED, picture_of
 from tests.projects import answer, new_project, open_workspace
 
-ENDED = {"exhausted": True, "done": 69, "total": 69, "held": 0}
+ENDED = {"exhausted": True, "done": 69, "total": 69, "held": 0, "stopped": False}
 
 
 @pytest.mark.parametrize(
     ("waiting", "said"),
     [
-        ({"exhausted": False, "done": 3, "total": 69, "held": 0}, BEFORE_FIRST),
+        (ENDED | {"exhausted": False, "done": 3}, BEFORE_FIRST),
+        (ENDED | {"exhausted": False, "done": 3, "stopped": True}, STOPPED),
+        (ENDED | {"done": 3, "stopped": True}, NO_MORE),
         (ENDED | {"done": 40, "held": 3}, BEFORE_MORE),
         (ENDED | {"message": "Only <repeats> are left."}, "Only &lt;repeats&gt; are left."),
     ],

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from closecall.app.api.cards import card_of
 from closecall.app.projects.roles import Person
 from closecall.app.runtime import child
 from closecall.app.sessions.new_project import NewProject
@@ -23,6 +24,8 @@ def test_a_build_that_has_stopped_is_continued_once(tmp_path: Path, monkeypatch:
         project.builder._process.wait(60)
         assert project.is_build_stopped()
         assert project.problem() == "The pool could not be built: the disk is full"
+        assert card_of(project.session())["waiting"]["stopped"]
+        assert [summary.subtitle for summary in workspace.projects()] == ["No items are prepared yet"]
         with pytest.raises(InputError, match="owner"):
             project.continue_build(by=Person("bob"))
         assert project.is_build_stopped()
@@ -31,3 +34,5 @@ def test_a_build_that_has_stopped_is_continued_once(tmp_path: Path, monkeypatch:
         assert ways == []
         assert not project.is_build_stopped()
         assert project.problem() is None
+        assert not card_of(project.session())["waiting"]["stopped"]
+        assert [summary.subtitle for summary in workspace.projects()] == ["The pool is being built"]
