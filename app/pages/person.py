@@ -205,7 +205,7 @@ def take_name() -> None:
             become(name)
 
     with st.form("naming", border=False):
-        st.text_input("Name", key="given name", placeholder="Ada", max_chars=80, autocomplete="name")
+        st.text_input("Name", key="given name", placeholder="Ada", autocomplete="name")
         st.form_submit_button("Start labeling", type="primary", on_click=taken)
     if trouble := st.session_state.pop("name trouble", None):
         show_problem(trouble)

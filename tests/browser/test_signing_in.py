@@ -77,3 +77,16 @@ def test_another_spelling_of_a_name_is_one_person(server: Server, context: Brows
     page.goto(f"{server.url}/sign-in?project=digits")
     give_name(page, "Grace")  # as it is known: no question
     expect(page.get_by_role("link", name="Grace", exact=True)).to_be_visible(timeout=30_000)
+
+
+def test_a_name_that_is_too_long_is_refused_and_stays_in_the_field(
+    server: Server, context: BrowserContext
+) -> None:
+    """The message says how long names may be; what was pasted can be shortened."""
+    page = context.new_page()
+    page.goto(f"{server.url}/sign-in")
+    field = page.get_by_role("textbox", name="Name")
+    field.fill("Ada " * 25)
+    field.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("The name is too long (80 characters at most, got 99)")
+    expect(field).to_have_value("Ada " * 25)
