@@ -176,7 +176,12 @@ def add_examples(session: LabelingSession, person: Person) -> None:
         shows = st.segmented_control("They are examples of", ["no", "yes"], default="yes", required=True)
         if st.form_submit_button("Add examples", width="stretch") and files:
             try:
-                session.add_examples([file.getvalue() for file in files], positive=shows == "yes", by=person)
+                session.add_examples(
+                    [file.getvalue() for file in files],
+                    names=[file.name for file in files],
+                    positive=shows == "yes",
+                    by=person,
+                )
             except (InputError, StorageError) as error:
                 show_problem(error)
             else:

@@ -200,7 +200,7 @@ def new_project(workspace: Workspace, person: Person) -> None:
             question,
             typed_class or positive,
             guideline,
-            examples=tuple(file.getvalue() for file in files),
+            examples=[(file.name, file.getvalue()) for file in files],
             use_classes=use_classes,
             provider=features.provider if features else None,
             dtype=features.dtype if features else None,
@@ -254,7 +254,7 @@ def choose_upload() -> list[Uploaded]:
     st.html(DROPPED_PATHS, unsafe_allow_javascript=True)
     files = st.file_uploader(
         "Folder of images",
-        type=[*uploadable(), "gif", "bmp", "tif", "tiff"],
+        type=uploadable(),
         accept_multiple_files="directory",
         help=f"Up to {MOST_FILES:,} images. The machine that runs Closecall keeps a copy of them.",
     )

@@ -26,7 +26,7 @@ def uploadable() -> list[str]:
     from closecall.core.sources.heif import HEIF_EXTENSIONS, can_read_heif
 
     heif = sorted(extension[1:] for extension in HEIF_EXTENSIONS) if can_read_heif() else []
-    return ["png", "jpg", "jpeg", "webp", "avif", *heif]
+    return ["png", "jpg", "jpeg", "gif", "webp", "avif", "bmp", "tif", "tiff", *heif]
 
 
 def why_none(pool: Pool | None, what: str = "Example images") -> str | None:

@@ -14,6 +14,7 @@ from closecall.app.sessions.answers import Outcome
 from closecall.app.sessions.group import Group
 from closecall.app.sessions.item_view import AHEAD_SECONDS, ItemView
 from closecall.app.sessions.session_state import SessionState
+from closecall.core.errors import InputError
 from closecall.storage import AnswerRecord, SelectionRecord, SessionRecord
 
 if TYPE_CHECKING:
@@ -120,20 +121,22 @@ class LabelingSession(SessionState):
         self,
         images: Sequence[bytes],
         *,
+        names: Sequence[str] = (),
         positive: bool = True,
         source: Source | None = None,
         by: Person = OPERATOR,
     ) -> None:
         """Add example images, which train the SVM like labels.
 
-        `source` is the pool's source. It must be given if the pool has no items yet.
+        `names` are the names of the files, for messages. `source` is the pool's source. It must be given if
+        the pool has no items yet.
 
         Raises
         ------
         InputError
-            If a file is not an image or too large, if the pool's features can't be computed from images, if
-            the pool has no items yet and `source` is None, if another description of the items has just been
-            put to use, or if the person is not an owner.
+            If a file is not an image or too large; all other files are added. If the pool's features can't be
+            computed from images, if the pool has no items yet and `source` is None, if another description of
+            the items has just been put to use, or if the person is not an owner; nothing is added.
         """
         from closecall.app.projects.uploaded_images import describing_source, read_upload
 
@@ -141,9 +144,19 @@ class LabelingSession(SessionState):
 
         with self.lock:
             source = source or describing_source(self.project.pool)
-            prepared = [read_upload(raw, "An example image", source) for raw in images]
+            prepared, problems = [], []
+            for place, raw in enumerate(images):
+                what = f"The example “{names[place]}”" if names else "An example image"
+                try:
+                    prepared.append(read_upload(raw, what, source))
+                except InputError as error:
+                    problems.append(str(error))
             with self.project.kept_in_use():
                 for image, feature in prepared:
                     self.project.concept_store.add_example(self.concept.record.id, image, positive, feature)
             self.concept.refresh_examples()
             self.item_view.choose()
+            if problems:
+                n = len(prepared)
+                others = f"{n:,} examples are" if n > 1 else "example is"
+                raise InputError(". ".join([*problems, *([f"The other {others} added"] if n else [])]))

@@ -52,8 +52,8 @@ class NewProject:
         names, if any; "" means no class.
     guideline : str
         Instructions for annotators.
-    examples : sequence of bytes
-        Image files, each of which is an example of a yes.
+    examples : sequence of (str, bytes)
+        Image files with their names, each of which is an example of a yes.
     use_classes : bool or None
         Whether subfolders are the true classes of their items. If so, a tenth of the items is held out. If
         None, subfolders are classes if the question names one of them, or if `positive_class` is given.
@@ -76,7 +76,7 @@ class NewProject:
     question: str
     positive_class: str | None = None
     guideline: str = ""
-    examples: Sequence[bytes] = field(default_factory=tuple)
+    examples: Sequence[File] = field(default_factory=tuple)
     use_classes: bool | None = None
     source: Source | None = None
     provider: str | None = None
@@ -127,12 +127,12 @@ class NewProject:
         return file, source.classes, source
 
     def check_examples(self) -> None:
-        """Raise InputError if an example is not an image that can be read."""
-        for raw in self.examples:
+        """Raise InputError, with the file's name, if an example is not an image that can be read."""
+        for name, raw in self.examples:
             try:
                 read_image(io.BytesIO(raw), 64)
             except InputError as error:
-                raise InputError(f"An example image can't be used: {error}") from error
+                raise InputError(f"The example “{name}” can't be used: {error}") from error
 
 
 def move_labels(folder: Path, address: str, undo: ExitStack) -> None:

@@ -340,7 +340,9 @@ class Workspace:
                     if not closed:
                         self.project(key)
             if new.examples:
-                self.project(key).session().add_examples(new.examples, source=source)
+                self.project(key).session().add_examples(
+                    [raw for _, raw in new.examples], names=[name for name, _ in new.examples], source=source
+                )
             undo.pop_all()
         return key
 

@@ -321,7 +321,9 @@ def test_an_answer_is_acknowledged_although_the_next_selection_cannot_be_written
         assert card["acked"] == [given["id"]]
         assert card["item"] is None
         assert "full" in card["message"]
-        assert card_of(session)["item"] is None
+        card = card_of(session)
+        assert card["item"] is None
+        assert card["waiting"]["stopped"]
     card = card_of(session)
     assert card["item"]["id"] != given["item"]
     assert card["message"] is None

@@ -29,6 +29,7 @@ from closecall.app.projects.folder_classes import FolderClasses, given_source
 from closecall.app.projects.pool_builder import Builder
 from closecall.app.projects.positive_class import guess_class
 from closecall.app.projects.roles import Roles
+from closecall.app.projects.uploaded_images import uploadable
 from closecall.app.sessions.demo_project import DEMO, make_demo
 from closecall.app.sessions.new_project import NewProject, SameProjectError
 from closecall.app.sessions.registry import OpenProject
@@ -67,7 +68,7 @@ def test_a_question_names_its_class(question, named):
         ),
         (NewProject("", "Is it?"), "folder"),
         (NewProject("digits:200", "Is it a 12?", "12"), "12"),
-        (NewProject("digits:200", "Is it a 7?", examples=(b"no image",)), "image"),
+        (NewProject("digits:200", "Is it a 7?", examples=[("a.png", b"no image")]), "The example “a.png”"),
         (NewProject("/nowhere/at/all", "Is it?"), "nowhere"),
     ],
 )
@@ -340,6 +341,26 @@ def test_folders_that_could_be_classes_are_named(dated):
     assert names(digits_pool()) == ()
 
 
+def test_a_bad_example_is_named_and_the_others_are_added(tmp_path):
+    """A GIF is as good as a PNG, as in Find similar."""
+    pictures = {}
+    for number, kind in enumerate(["gif", "png", "bmp"]):
+        assert kind in uploadable()
+        drawn = io.BytesIO()
+        Image.effect_noise((20, 20), 30 + number).save(drawn, kind)
+        pictures[f"good.{kind}"] = drawn.getvalue()
+    with open_workspace(tmp_path) as workspace:
+        project = workspace.project(workspace.create(NewProject(str(digits_pool()), "Is it a 7?")))
+        session = project.session()
+        files = pictures | {"none.png": b"", "notes.jpg": b"no image"}
+        with pytest.raises(InputError) as caught:
+            session.add_examples(list(files.values()), names=list(files))
+        assert str(caught.value).startswith("The example “none.png” can't be used: the file is empty. The ")
+        assert "example “notes.jpg” can't be used" in str(caught.value)
+        assert str(caught.value).endswith(" The other 3 examples are added")
+        assert len(card_of(session)["concept"]["examples"]) == 3
+
+
 def test_examples_are_what_labeling_starts_with(tmp_path):
     """With images of a seven as examples, the first items are like them instead of random."""
     from closecall.app.display.thumbnails import encode
@@ -347,7 +368,7 @@ def test_examples_are_what_labeling_starts_with(tmp_path):
 
     source = Pool.open(digits_pool()).source
     sevens = [item for item in range(40) if source.truth([item])[0] == 7][:3]
-    examples = tuple(encode(source.image(item, 100))[0] for item in sevens)
+    examples = [(f"{item}.png", encode(source.image(item, 100))[0]) for item in sevens]
     with open_workspace(tmp_path) as workspace:
         key = workspace.create(NewProject(str(digits_pool()), "Is it a 7?", examples=examples))
         session = workspace.project(key).session()
@@ -396,7 +417,10 @@ def test_a_project_that_fails_late_leaves_nothing(tmp_path, monkeypatch, databas
     monkeypatch.setattr(Builder, "stop", lambda _: builders.update(["stop"]))
     picture = io.BytesIO()
     Image.new("L", (20, 20)).save(picture, "PNG")
-    new, key = NewProject("digits:200", "Is this a 7?", examples=(picture.getvalue(),)), f"new-{uuid4().hex}"
+    new, key = (
+        NewProject("digits:200", "Is this a 7?", examples=[("a.png", picture.getvalue())]),
+        f"new-{uuid4().hex}",
+    )
 
     def fails(*_: object, **__: object) -> None:
         raise StorageError("The disk is full", "full")
