@@ -124,12 +124,17 @@ class Card {
     window.addEventListener("online", () => this.flow.outbox.send(), { signal });
     this.observer.observe(part(this.card, ".strip"));
     this.observer.observe(this.question);
+    this.observer.observe(this.status);
   }
 
-  /** Shrink the image for a question of several lines, so that the buttons stay in view. */
+  /** Shrink the image for a question or a message of several lines, so that these and the buttons stay in view. */
   fit() {
-    const line = parseFloat(getComputedStyle(this.question).lineHeight);
-    this.card.style.setProperty("--more-lines", `${Math.max(0, this.question.clientHeight - line)}px`);
+    let more = 0;
+    for (const text of [this.question, this.status]) {
+      const line = parseFloat(getComputedStyle(text).lineHeight);
+      more += Math.max(0, text.clientHeight - line);
+    }
+    this.card.style.setProperty("--more-lines", `${more}px`);
     this.strip.fit();
   }
 
