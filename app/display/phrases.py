@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
+from unicodedata import bidirectional
 
 from closecall.core.pool.build_progress import Progress
 from closecall.storage import ConceptRecord
@@ -170,6 +171,16 @@ def about(seconds: float) -> str:
     else:
         time = f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
     return f"about {time}"
+
+
+def isolated(name: str) -> str:
+    """Return a name with marks around it, so that a name from right to left doesn't draw in what follows it.
+
+    The marks (first strong isolate, pop directional isolate) are for plain text what <bdi> is for HTML. Names
+    without letters from right to left are returned unchanged.
+    """
+    is_right_to_left = any(bidirectional(sign) in ("R", "AL") for sign in name)
+    return f"\u2068{name}\u2069" if is_right_to_left else name
 
 
 def as_sentence(message: str) -> str:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from closecall.app.display.phrases import counted
+from closecall.app.display.phrases import counted, isolated
 from closecall.app.display.thumbnails import Pictures
 from closecall.app.projects.config import ProjectFile
 from closecall.app.projects.pool_builder import what_is_gone
@@ -189,7 +189,7 @@ def thumbnails(pictures: Pictures, pool: Pool) -> list[str]:
 
 
 def _contents(pool: Pool) -> str:
-    words = f"{pool.title}, {counted(len(pool), 'item')}"
+    words = f"{isolated(pool.title)}, {counted(len(pool), 'item')}"
     if len(pool.held_out.ids):
         words += f", {len(pool.held_out.ids):,} more held out"
     return words + (f", {pool.n_unreadable:,} unreadable" if pool.n_unreadable else "")

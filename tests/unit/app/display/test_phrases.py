@@ -126,3 +126,10 @@ def test_questions_of_the_same_words_are_told_apart():
         "Is it a cat? (blind 1 A)",
         "Is it a cat? (Felines)",
     ]
+
+
+def test_a_name_from_right_to_left_keeps_to_itself() -> None:
+    """Marks isolate it, so that a following number stays where it belongs; other names have no marks."""
+    assert words.isolated("עברית") == "\u2068עברית\u2069"
+    assert words.isolated("فوتو 7") == "\u2068فوتو 7\u2069"
+    assert words.isolated("Herbarium é 葉") == "Herbarium é 葉"

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shutil
 import threading
 import time
@@ -39,6 +40,7 @@ from closecall.storage import Database, LabelLog, StorageError
 from closecall.storage.imports import IMPORT
 from tests.projects import digits_pool, label, new_project, open_workspace
 from tests.storage_kit import ENGINES, Annotator
+from tests.waiting import until
 
 
 @pytest.mark.parametrize(
@@ -339,6 +341,19 @@ def test_folders_that_could_be_classes_are_named(dated):
     assert names(dated) == names(f"enlarged:2:{dated}") == ("2024-01", "2024-02", "2024-03")
     assert names(dated / "2024-01") == names("digits:100") == names("enlarged:2:digits:100") == ()
     assert names(digits_pool()) == ()
+
+
+def test_a_hebrew_folder_does_not_draw_in_the_number_of_its_items(tmp_path):
+    """In the list of projects, marks keep the name apart from what follows it."""
+    images = tmp_path / "עברית"
+    images.mkdir()
+    for i in range(12):
+        Image.effect_noise((20, 20), 30 + i).save(images / f"{i}.png")
+    with open_workspace(tmp_path / "projects") as workspace:
+        project = workspace.project(workspace.create(NewProject(str(images), "Is it a leaf?")))
+        until(lambda: project.pool is not None and project.pool.complete)
+        subtitle = workspace.projects()[0].subtitle
+    assert re.fullmatch("\u2068[^\u2069]*עברית\u2069, 12 items", subtitle)
 
 
 def test_a_bad_example_is_named_and_the_others_are_added(tmp_path):
