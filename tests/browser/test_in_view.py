@@ -97,3 +97,27 @@ def test_a_long_message_is_in_view(
             expect(shown).to_be_in_viewport(ratio=1)
     finally:
         away.rename(herbarium.images)
+
+
+def test_a_lost_connection_covers_no_toolbar(herbarium: Herbarium, context: BrowserContext) -> None:
+    """The line about it ends where the header ends, in every window."""
+    page = context.new_page()
+    Labeling(page, f"{herbarium.url}/?project=herbarium&session=new")
+    herbarium.kill()
+    try:
+        expect(page.locator('[data-test-connection-state="PINGING_SERVER"]')).to_have_count(1)
+        for width, height in ((1440, 900), (390, 844), (844, 390)):
+            resize(page, width, height)
+            line = page.get_by_test_id("stHeader").evaluate(
+                """header => {
+                    const { content, top, height } = getComputedStyle(header, "::after");
+                    const bottom = header.getBoundingClientRect().top + parseFloat(top) + parseFloat(height);
+                    return [content, bottom];
+                }"""
+            )
+            toolbar = page.locator(".st-key-toolbar").bounding_box()
+            assert toolbar
+            assert "No connection to the server" in line[0]
+            assert line[1] <= toolbar["y"], (width, line, toolbar)
+    finally:
+        herbarium.start()
