@@ -50,6 +50,7 @@ def test_its_class_is_chosen_where_the_question_may_mean_one(pets: Pets, context
     page = labeling.page
     expect(page.locator(".question")).to_have_text(["Is it a dog?"])
     labeling.press("y")
+    before = labeling.session
     page.get_by_role("button", name="Settings").click()
     panel = page.get_by_test_id("stPopoverBody")
     panel.get_by_label("Another question about these items").fill("Is it a cat?")
@@ -62,6 +63,7 @@ def test_its_class_is_chosen_where_the_question_may_mean_one(pets: Pets, context
     panel.get_by_role("button", name="Add and label").click()
     expect(page.locator(".question")).to_have_text(["Is it a cat?"], timeout=30_000)
     expect(panel).to_have_count(0)
+    page.wait_for_url(lambda url: before not in url)  # the address follows the card
     labeling.wait()
     menu = page.get_by_role("combobox", name="Question")
     menu.click()
