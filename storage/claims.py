@@ -112,8 +112,8 @@ def storable(value: str, place: str) -> str:
 
 def whole(value: Any) -> int | None:
     """Convert a number or a text to a whole number from 0 to `MAX_INT`. Return None if that is impossible."""
-    if isinstance(value, str) and value.strip().isdecimal() and len(value.strip()) < 20:
-        value = int(value)
+    if isinstance(value, str) and (digits := value.strip()).isdecimal() and len(digits) < 20:
+        value = int(digits)  # int would refuse some of the space around them, such as U+001E
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_INT:

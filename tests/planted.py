@@ -218,8 +218,8 @@ BUGS = (
     Bug(
         "finding 6: names are compared by casefold",
         "app/projects/roles.py",
-        'return tidied if must_sign_in and "@" not in tidied else tidied.translate(_SMALL)',
-        'return tidied if must_sign_in and "@" not in tidied else tidied.casefold()',
+        "        return tidied.translate(_SMALL)",
+        "        return tidied.casefold()",
         "tests/unit/app/projects/test_roles.py",
     ),
     Bug(

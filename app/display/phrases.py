@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from unicodedata import bidirectional
 
+from closecall.core.files.sizes import bytes_in_words as bytes_in_words
 from closecall.core.pool.build_progress import Progress
 from closecall.storage import ConceptRecord
 

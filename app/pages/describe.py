@@ -18,7 +18,6 @@ from closecall.app.pages.problems import show_problem
 from closecall.app.projects.descriptions import cost, planned
 from closecall.app.sessions.workspace import current
 from closecall.core.errors import InputError
-from closecall.core.files.sizes import bytes_in_words
 from closecall.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -107,7 +106,7 @@ def another(project: OpenProject) -> None:
         st.caption("The images are described by it already.")
         return
     time = f", and takes {words.about(seconds)}" if seconds >= 1 else ""
-    st.caption(f"It needs {bytes_in_words(n_bytes)} of disk space{time}. You can label meanwhile.")
+    st.caption(f"It needs {words.bytes_in_words(n_bytes)} of disk space{time}. You can label meanwhile.")
     if st.button("Describe the images", type="primary", width="stretch"):
         build(project, word, features)
 

@@ -10,8 +10,7 @@ import streamlit as st
 from closecall.app.pages.markdown import literal
 from closecall.app.pages.pool_sources import Field
 from closecall.app.pages.state import state
-from closecall.app.projects.folders import Contents, look_into, offer
-from closecall.core.files.typed import existing_path
+from closecall.app.projects.folders import Contents, existing_path, look_into, offer
 
 CHOSEN, COUNTED = "chosen folder", "counted images"
 """Keys in Streamlit's session state: for each field, its text when the whole page ran last; the last folder

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from closecall.app.projects.folders import existing_path, typed_path
 from closecall.app.projects.uploaded_folders import UPLOAD
 from closecall.core.errors import InputError
-from closecall.core.files.typed import existing_path, typed_path
 from closecall.core.pool.manifest import MANIFEST
 
 

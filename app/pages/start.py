@@ -29,7 +29,6 @@ from closecall.app.projects.uploaded_images import uploadable
 from closecall.app.sessions.new_project import NewProject, SameProjectError
 from closecall.app.sessions.workspace import THUMBNAILS, ProjectSummary, Workspace, current
 from closecall.core.errors import InputError
-from closecall.core.files.sizes import bytes_in_words
 from closecall.storage.errors import StorageError
 
 WATCH_SECONDS = 2
@@ -233,9 +232,9 @@ def space_needed(features: ChosenFeatures, n_items: int | None, times: int) -> s
     `times` is the enlargement factor.
     """
     if n_items:
-        size = bytes_in_words(features.disk_space(times * n_items))
+        size = words.bytes_in_words(features.disk_space(times * n_items))
         return f"The features of {words.counted(times * n_items, 'item')} need {size} of disk space."
-    return f"Features need {bytes_in_words(features.disk_space(1000))} of disk space per 1,000 items."
+    return f"Features need {words.bytes_in_words(features.disk_space(1000))} of disk space per 1,000 items."
 
 
 def path_in(field: Field, workspace: Workspace, person: Person) -> str:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from closecall.core.errors import InputError
-from closecall.core.files.typed import typed_path
+from closecall.core.files.typed import existing_path as existing_path
+from closecall.core.files.typed import typed_path as typed_path
 from closecall.core.sources.heif import HEIF_EXTENSIONS, can_read_heif, note_on_left_out
 from closecall.core.sources.images import EXTENSIONS
 

@@ -66,7 +66,7 @@ def upload(folder: Path) -> Target:
         kept, feature = read_upload(raw, "An example image", describing_source(project.pool))
         assert np.isfinite(feature).all()
         assert data_url(Image.open(io.BytesIO(kept))).startswith("data:image/")
-        NewProject("digits:20", "Is this a seven?", examples=[raw]).check_examples()
+        NewProject("digits:20", "Is this a seven?", examples=[("it.png", raw)]).check_examples()
 
     return attempt
 

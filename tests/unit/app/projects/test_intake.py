@@ -109,7 +109,7 @@ def test_after_a_lost_reply_each_view_goes_on(project, ada, name):
     with lost_reply(project):
         failed = take(project, view, given, ADA)
     assert (failed["acked"], failed["refused"]) == ([], [])
-    assert failed["message"] == "the server does not answer"
+    assert failed["message"] == "The server does not answer"
     stored = said(project)
     card = take(project, view, given, ADA)
     assert set(card["acked"]) == {one["id"] for one in given}

@@ -87,8 +87,9 @@ def is_inside(x, y, polygon) -> bool:
 
 def in_polygon(pool, polygon=TRIANGLE) -> list[int]:
     positions = PoolMap.open(pool).positions.astype(np.float64)
-    low = positions.min(axis=0)
-    places = (positions - low) / (positions.max(axis=0) - low).max()
+    extent = positions.max(axis=0) - positions.min(axis=0)
+    middle = positions.min(axis=0) + extent / 2  # of the map, too
+    places = (positions - middle) / extent.max() + 0.5
     found = [row for row, (x, y) in enumerate(places.tolist()) if is_inside(x, y, polygon)]
     return pool.ids[found].tolist()
 

@@ -298,7 +298,7 @@ def test_a_disk_that_is_full_is_told_and_nothing_is_acknowledged(project, sessio
     with monkeypatch.context() as full:
         full.setattr(project.log, "append_answers", refuse)
         settled = correct(review, [said(session, row["item"], "yes", corrects=stands(row)[0])])
-    assert settled == {"acked": [], "refused": [], "message": "the disk is full"}
+    assert settled == {"acked": [], "refused": [], "message": "The disk is full"}
     assert stands(page(review, view="no")["rows"][0])[1] == "no"
 
 
