@@ -9,10 +9,12 @@ import pytest
 from PIL import Image
 from playwright.sync_api import BrowserContext, Page, expect
 
+from closecall.app.api.cards import card_of
 from closecall.app.sessions.new_project import NewProject
 from closecall.app.sessions.workspace import Workspace
 from tests.browser.labeling import at_rest
 from tests.browser.served import Server, free_port
+from tests.projects import answer
 
 TAG = "<img src=x onerror=alert(1)>"
 LINK = "![p](http://192.0.2.1/p.png) [l](javascript:alert(1)) **b** :red[r] $x$"
@@ -44,10 +46,11 @@ def named(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, st
         key = workspace.create(NewProject(str(folder / "images"), QUESTION, guideline=GUIDELINE))
         project = workspace.project(key)
         project.add_concept(f"Is it {LINK}?", name=f"{TAG} {LINK}")
-        for name in (TAG, LINK):
-            project.session(annotator=name)
         while project.pool is None or not project.pool.complete:
             assert project.problem() is None
+        for name in (TAG, LINK):
+            session = project.session(annotator=name)
+            session.store([answer(card_of(session), "no")])
     server = NamesServer(folder / "projects", items=0, port=free_port())
     server.start()
     yield server, key
