@@ -179,7 +179,8 @@ def new_project(workspace: Workspace, person: Person) -> None:
         items = st.selectbox("How many", DEMO_SIZES, format_func="{:,}".format)
     features = choose_features(workspace) if offered.takes_models else None
     question = st.text_input("Question", placeholder=offered.question)
-    use_classes, positive = choose_classes(found_classes(choice, paths, upload, question), question)
+    classes = found_classes(choice, paths, upload, question)
+    use_classes, positive = choose_classes(classes, question)
     files = []
     if offered.takes_examples:
         files = st.file_uploader(
@@ -207,7 +208,7 @@ def new_project(workspace: Workspace, person: Person) -> None:
         )
 
     names = (file.name for file in upload)
-    shown = bool(use_classes), positive
+    shown = bool(use_classes), guess_class(question, classes) if use_classes else None
     create_and_open(workspace, person, entered, (choice, *paths.values(), question, *names), shown)
     wait = features.wait if features else 0.0
     start = words.about(wait) if wait > 10 else "a few seconds"
@@ -277,7 +278,8 @@ def create_and_open(
     shows. Such a press creates nothing: the page first shows the classes.
 
     `entered` returns the values of the form, or raises an InputError. `words` are the words in the form; when
-    they change, the offer disappears. `shown` is the result of `choose_classes`.
+    they change, the offer disappears. `shown` has what `choose_classes` chose by itself: whether there are
+    classes, and the class that means yes.
     """
     last: Press[str] = state.setdefault(LAST, Press())
     pressed, another = (
