@@ -35,7 +35,7 @@ from closecall.core.experiment.kernelized import codes_of
 from closecall.core.experiment.metric_sweeps import EPSILONS, MEGABYTES, check_epsilons
 from closecall.core.experiment.neighbours import voted
 from closecall.core.experiment.queries import Items
-from closecall.core.experiment.similarity import search_each
+from closecall.core.experiment.searching import search_each
 from closecall.core.pool.pool import Pool
 from closecall.core.search.orders import PermutedOrders
 from closecall.core.similar import ExactSearch, HashedSimilarity, nearness_of

@@ -35,7 +35,7 @@ import numpy as np
 from closecall.core.errors import InputError
 from closecall.core.experiment.neighbours import Setting, Taught, accuracy
 from closecall.core.experiment.queries import Items
-from closecall.core.experiment.similarity import search_each
+from closecall.core.experiment.searching import search_each
 from closecall.core.hashing import MetricLSH, RandomHyperplaneLSH, SimilarityHasher
 from closecall.core.hashing.pool import hash_rows
 from closecall.core.metric import Metric

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from closecall.core.errors import InputError
 from closecall.core.experiment.queries import Items
-from closecall.core.experiment.similarity import search_each, timed
+from closecall.core.experiment.searching import search_each, timed
 from closecall.core.hashing import MetricLSH, MinHash, RandomHyperplaneLSH, SimilarityHasher
 from closecall.core.metric import ITML, Constraints, ExplicitMetric, Metric
 from closecall.core.metric.metrics import gram

@@ -7,11 +7,7 @@ needs no yardstick.
 
 **Codes.** Rows are ordered by their Hamming distance from the query (`core.experiment.retrieval`).
 
-**Structures.** A query is answered as on the page Find similar: a structure proposes candidates, which are
-then ranked exactly (`core.similar.index`). Recall@10 is the share of the ten exact neighbours that are among
-the ten results. The share searched is the share of rows whose features were read. The time of a whole query
-is given in seconds, and as a ratio to the time of an exact scan by the measure that the family is made for.
-The cosine kernel orders rows as their angle does, so the ratio is then to the scan by angle, which is faster.
+**Structures.** See `core.experiment.searching`.
 
 **Cost.** All times are processor time of one thread, which is least affected by other work on the machine.
 Fitting is timed once for each code length, after one fit that loads compiled code. Hashing is timed on at
@@ -24,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from time import thread_time
-from typing import NamedTuple, ParamSpec, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,46 +37,22 @@ from closecall.core.experiment.families import (
 )
 from closecall.core.experiment.queries import Items
 from closecall.core.experiment.retrieval import retrieve
+from closecall.core.experiment.searching import STRUCTURES, WANTED, Number, measures_of, timed
 from closecall.core.hashing import Codes, SimilarityHasher
 from closecall.core.mercer import Cosine
 from closecall.core.numerics.rows import Rows, cut
 from closecall.core.pool.pool import Pool
-from closecall.core.search import SIMILARITY_STRUCTURES, built_for_points
+from closecall.core.search import SIMILARITY_STRUCTURES
 from closecall.core.similar import (
     ByDistance,
     ExactSearch,
-    HashedSimilarity,
     Nearness,
-    Neighbours,
     nearness_of,
 )
-
-STRUCTURES = ("scan", "table", "tables", "orders")
-
-SEARCHED = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
-"""Shares of the pool for which a search may compute exact distances. Every share is measured."""
-
-USUALLY_COMPARED = 5
-"""Number of codes to compare for each row that is ranked exactly; some structures ignore this number."""
-
-COMPARED = {"table": 40}
-"""Structures for which `USUALLY_COMPARED` is replaced by another number.
-
-A table stores codes in the order of its buckets, so comparisons are cheaper.
-"""
-
-BYTES_A_ROW = 256
-"""Memory of tables and permuted orders in addition to the codes, in bytes per row."""
-
-WANTED = 10
-"""k of recall@k, by which search structures are measured."""
 
 TIMED_ROWS = 8_192
 
 Ids = NDArray[np.int64]
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 class Value(NamedTuple):
@@ -266,14 +238,12 @@ def measure_family(
                 values.append(Value(form, n, None, k, measure, value))
         n = longest.n_functions
         for structure in structures:
-            measures = _structure(
-                structure, longest, codes[-1], nearness, truths, own, scan_seconds, n_searched, draw.seed
+            queries = truths.queries.first(n_searched)
+            measures = measures_of(
+                structure, longest, codes[-1], nearness, pool, queries, own, scan_seconds, draw.seed
             )
             values += [Value(form, n, structure, k, measure, value) for measure, k, value in measures]
     return Measured(values, yardsticks, refused, nearest)
-
-
-_Number = tuple[str, int | None, float]
 
 
 def _fitted(
@@ -301,7 +271,7 @@ def _codes(
     truths: Truths,
     own: Ids,
     retrieved: Sequence[int],
-) -> tuple[list[_Number], list[float]]:
+) -> tuple[list[Number], list[float]]:
     """Return recall and precision of the codes, and recall@R of each query for the smallest R."""
     queries = family.hash_queries(truths.queries.X)
     classes, truth = pool.truth(pool.ids), truths.queries.truth
@@ -319,7 +289,7 @@ def _codes(
     known = truth >= 0
     if known.any() and (classes >= 0).any():
         curves["precision"] = found.precision(k)[known]
-    means: list[_Number] = [
+    means: list[Number] = [
         (measure, place, value)
         for measure, curve in curves.items()
         for place, value in zip(retrieved, curve.mean(axis=0).tolist(), strict=True)
@@ -327,7 +297,7 @@ def _codes(
     return means, [float(value) for value in curves["nearest"][:, 0]]
 
 
-def cost_of(family: SimilarityHasher, codes: Codes, truths: Truths) -> Iterator[_Number]:
+def cost_of(family: SimilarityHasher, codes: Codes, truths: Truths) -> Iterator[Number]:
     """Yield the times of hashing and of a query, and the size of a code.
 
     Parameters
@@ -358,101 +328,3 @@ def cost_of(family: SimilarityHasher, codes: Codes, truths: Truths) -> Iterator[
     taken = [timed(search, q)[1] for q in queries]
     yield "query seconds", None, float(np.median(taken))
     yield "bytes", None, float(codes.packed.shape[1])
-
-
-def _structure(
-    name: str,
-    family: SimilarityHasher,
-    codes: Codes,
-    nearness: Nearness,
-    truths: Truths,
-    own: Ids,
-    scan_seconds: float,
-    n_searched: int,
-    seed: int,
-) -> Iterator[_Number]:
-    """Yield the time and memory to build a search structure, then its results for each share in `SEARCHED`.
-
-    The results are recall@10, the share of the codes that are compared, and the time of a query.
-    """
-    pool = truths.pool
-    start = thread_time()
-    a_candidate = COMPARED.get(name, USUALLY_COMPARED)
-    structure = built_for_points(
-        name,
-        codes,
-        n_compared=min(round(a_candidate * SEARCHED[0] * len(pool)), len(pool)),
-        n_bytes=BYTES_A_ROW * len(pool),
-        seed=seed,
-    )
-    yield "build seconds", None, thread_time() - start
-    yield "bytes", None, structure.n_bytes / len(pool)
-    queries = truths.queries.first(n_searched)
-    shares = {min(max(round(share * len(pool)), 10 * WANTED), len(pool)) for share in SEARCHED}
-    for k in sorted(shares):
-        search = HashedSimilarity(
-            family,
-            structure,
-            nearness,
-            n_compared=min(a_candidate * k, len(pool)),
-            n_candidates=k,
-        )
-        found = search_each(search, queries, pool.ids[own[: len(queries), :WANTED]])
-        yield "recall", k, found.recall
-        yield "searched", k, found.searched
-        yield "compared", k, float(np.mean([one.compared for one in found.neighbours])) / len(pool)
-        yield "seconds", k, found.seconds
-        yield "scan ratio", k, found.seconds / scan_seconds
-
-
-class Searched(NamedTuple):
-    """Results of a search that answers several queries, one by one.
-
-    Parameters
-    ----------
-    neighbours : list of core.similar.Neighbours
-    recall : float
-        Mean share of the exact neighbours that were found.
-    searched : float
-        Mean share of the pool whose features were read.
-    seconds : float
-        Median processor time of a query.
-    """
-
-    neighbours: list[Neighbours]
-    recall: float
-    searched: float
-    seconds: float
-
-
-def search_each(
-    search: HashedSimilarity, queries: Sequence[Rows], exact: Sequence[Ids] | NDArray[np.int64]
-) -> Searched:
-    """Search for each query, and compare the results with the exact neighbours of the query.
-
-    Parameters
-    ----------
-    search : HashedSimilarity
-        The search to measure.
-    queries : sequence of arrays of shape (1, n_features)
-        The features of at least one query.
-    exact : sequence of arrays of shape (k,), int64
-        Ids of the k exact neighbours of each query.
-    """
-    k = len(exact[0])
-    search.neighbours(queries[0], k)  # the first call loads compiled code
-    both = [timed(search.neighbours, query, k) for query in queries]
-    found = [one for one, _ in both]
-    return Searched(
-        found,
-        recall=float(np.mean([np.isin(ids, one.ids).mean() for ids, one in zip(exact, found, strict=True)])),
-        searched=float(np.mean([one.searched for one in found])),
-        seconds=float(np.median([seconds for _, seconds in both])),
-    )
-
-
-def timed(work: Callable[P, T], *args: P.args, **words: P.kwargs) -> tuple[T, float]:
-    """Call `work`; return its result and the processor time of the calling thread in seconds."""
-    start = thread_time()
-    result = work(*args, **words)
-    return result, thread_time() - start

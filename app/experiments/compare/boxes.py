@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from closecall.app.display.strategy_labels import name_of
 from closecall.app.display.theme import STRATEGY_COLOURS
-from closecall.app.experiments.compare.claims import EXHAUSTIVE, figure, lane_label
 from closecall.app.experiments.compare.drawing import INK, SECOND, number_log_axis, plain, title
 from closecall.app.experiments.compare.statistics import Box
+from closecall.app.experiments.compare.wording import EXHAUSTIVE, figure, lane_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,9 +9,6 @@ is below, and it is open otherwise. A claim holds if all its statements hold. It
 them does not hold, and it is open otherwise. Intervals need at least three classes, or three runs if
 there is only one class. Without intervals, there is too little data for a verdict.
 
-Times of selections are processor times, because other programs would lengthen wall-clock times. Processor
-times add up over threads. `core.simulation.race` limits BLAS to one thread, and our strategies start none.
-
 References
 ----------
 .. [1] P. Jain, S. Vijayanarasimhan, K. Grauman: Hashing hyperplane queries to near points with applications
@@ -25,17 +22,23 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
-from numpy.typing import NDArray
 
 from closecall.app.display.phrases import counted
-from closecall.app.display.strategy_labels import label_of, name_of
-from closecall.app.experiments.compare.peers import PEERS
-from closecall.app.experiments.compare.results import RaceResults
-from closecall.app.experiments.compare.statistics import Interval, interval
+from closecall.app.display.strategy_labels import name_of
+from closecall.app.experiments.compare.measures import Measures
+from closecall.app.experiments.compare.results import Floats
+from closecall.app.experiments.compare.statistics import Interval
+from closecall.app.experiments.compare.wording import (
+    EXHAUSTIVE,
+    RANDOM,
+    SUBSAMPLE,
+    figure,
+    lane_label,
+    points,
+    times,
+)
 from closecall.core.selection import strategy_from
 from closecall.core.selection.hashed import PAPERS
-
-RANDOM, SUBSAMPLE, EXHAUSTIVE = "random", "subsample", "exhaustive"
 
 FORMS = {"": "Hashing", "-weighted": "Weighted hashing"}
 """Names in the titles of claims, by the suffix of the strategies' names.
@@ -60,8 +63,6 @@ SCEPTIC = "A sceptic’s question, not a paper’s claim."
 
 ORDER = 10.0
 """Minimum factor that counts as "an order of magnitude"."""
-
-Floats = NDArray[np.float64]
 
 
 class Verdict(Enum):
@@ -132,113 +133,6 @@ class Claim:
         return Verdict.HOLDS if verdicts == {Verdict.HOLDS} else Verdict.OPEN
 
 
-class Measures:
-    """The measures by which strategies are compared.
-
-    A measure gives each strategy one number per race. Arrays of shape (n_units,) have one entry per race.
-
-    Parameters
-    ----------
-    results : RaceResults
-    label_seconds : float
-        Seconds that the annotator needs for a label.
-
-    Attributes
-    ----------
-    whole : list of str
-        Names of the strategies that reached the last round in all races.
-    """
-
-    def __init__(self, results: RaceResults, label_seconds: float) -> None:
-        self.results = results
-        self.label_seconds = label_seconds
-        self.whole = [
-            name for name in results.names if np.isfinite(results.of(results.mean_gain, name)).all()
-        ]
-
-    def gain(self, name: str) -> Floats:
-        """Return the increase in AUROC since round 0, in points, averaged over rounds; shape (n_units,)."""
-        return self.results.of(self.results.mean_gain, name)
-
-    def last_gain(self, name: str) -> Floats:
-        """Return the increase in AUROC from round 0 to the last round, in points; shape (n_units,)."""
-        return np.asarray(self.results.of(self.results.gain, name)[:, -1])
-
-    def log_seconds(self, name: str) -> Floats:
-        """Return the natural logarithm of the median processor time in seconds; shape (n_units,)."""
-        return np.asarray(np.log(np.median(self.results.of(self.results.select_cpu_seconds, name), axis=1)))
-
-    def log_margin(self, name: str) -> Floats:
-        """Return the natural logarithm of the median |wᵀx + b| of the selected items; shape (n_units,)."""
-        medians = np.median(self.results.of(self.results.margin, name), axis=1)
-        return np.asarray(np.log(np.maximum(medians, np.finfo(np.float64).tiny)))
-
-    def log_rank(self, name: str) -> Floats:
-        """Return the natural logarithm of the median of rank + 1; shape (n_units,).
-
-        The rank is the number of unlabeled items nearer to the hyperplane than the selected item.
-        """
-        return np.asarray(np.log1p(np.nanmedian(self.results.of(self.results.rank, name), axis=1)))
-
-    def gain_in_time(self, name: str) -> Floats:
-        """Return the increase in AUROC since round 0, in points, averaged over time; shape (n_units,).
-
-        In a race, the average is over the same time span for all strategies. The span ends when the quickest
-        strategy has all its labels. The time is that of `spent`.
-        """
-        gain = self.results.of(self.results.gain, name)
-        return np.array(
-            [
-                mean_over_time(spent, own, limit)
-                for spent, own, limit in zip(self.spent(name), gain, self._limits(), strict=True)
-            ]
-        )
-
-    def spent(self, name: str) -> Floats:
-        """Return, for each round, the total seconds of selection and labeling until its end.
-
-        Selection counts with its processor time. The shape is (n_units, iterations + 1); round 0 ends at 0 s.
-        """
-        seconds = self.results.of(self.results.select_cpu_seconds, name) + self.label_seconds
-        return np.pad(np.cumsum(seconds, axis=1), ((0, 0), (1, 0)))
-
-    def difference(self, of: Callable[[str], Floats], first: str, second: str) -> Interval:
-        """Return the mean difference between two strategies in a measure, with its interval.
-
-        Parameters
-        ----------
-        of : callable
-            A measure: a method of this class that returns one number per race for a strategy.
-        first, second : str
-            Names of the strategies. In each race, the number of `second` is subtracted from that of `first`.
-        """
-        return interval(of(first) - of(second), self.results.classes)
-
-    def mean(self, of: Callable[[str], Floats], name: str) -> Interval:
-        """Return the mean and its interval of one strategy's measure; see `difference` for `of`."""
-        return interval(of(name), self.results.classes)
-
-    def _limits(self) -> Floats:
-        return np.asarray(np.min([self.spent(name)[:, -1] for name in self.whole], axis=0))
-
-
-def mean_over_time(spent: Floats, values: Floats, limit: float) -> float:
-    """Return the mean of a step function over the time from 0 to `limit`.
-
-    Parameters
-    ----------
-    spent : array of shape (n,), ascending from 0
-        Time at which the function takes each value.
-    values : array of shape (n,)
-        Values of the function. The function keeps each value until the time of the next value.
-    limit : float
-        End of the time span; positive.
-    """
-    begins = np.minimum(spent, limit)
-    lasts = np.diff(np.append(begins, limit))
-    return float(values @ lasts / limit)
-
-
 def claims(measures: Measures) -> list[Claim]:
     """Return the claims that can be judged from the strategies in `Measures.whole`.
 
@@ -274,53 +168,6 @@ def claims(measures: Measures) -> list[Claim]:
             found.append(_best_in_time(measures, random, exhaustive, hashes, called, source))
         found.append(_sceptic(measures, hashes, subsamples, called))
     return [claim for claim in found if claim.statements]
-
-
-def lane_label(word: str) -> str:
-    """Return the display name of a strategy or of another library.
-
-    If `word` has parameters of the strategy, as "name:parameters", the display name includes the parameters.
-    """
-    if word in PEERS:
-        return PEERS[word].distribution.removesuffix("-python")
-    name, colon, params = word.partition(":")
-    size = params.removeprefix("n_scored=")
-    if name == SUBSAMPLE and size.isdigit():
-        return f"{label_of(name)} of {int(size):,}"
-    return f"{label_of(name)}, {params}" if colon else label_of(name)
-
-
-def points(measured: Interval) -> str:
-    """Format a difference in points with its interval: "+1.2 points (+0.4 to +2.0)"."""
-    return f"{signed(measured.mean)} points{_ends(measured, signed)}"
-
-
-def signed(number: float) -> str:
-    """Format a number of points: "+1.2", "−0.3", "+0.0"."""
-    return f"{round(number, 1) + 0.0:+.1f}".replace("-", "−")
-
-
-def times(measured: Interval) -> str:
-    """Format a ratio with its interval: "12 times (11 to 14)"."""
-    return f"{figure(measured.mean)} times{_ends(measured, figure)}"
-
-
-def figure(number: float) -> str:
-    """Format a number with two or three digits: "0.034", "1.04", "2.3", "12", "1,234"."""
-    if abs(number) >= 9.95:
-        return f"{number:,.0f}"
-    return f"{number:.2f}" if 0.5 <= abs(number) < 1.995 else f"{number:#.2g}"
-
-
-def percent(number: str) -> str:
-    """Append a percent sign after a no-break space: "53 %"."""
-    return f"{number}\N{NO-BREAK SPACE}%"
-
-
-def _ends(measured: Interval, shown: Callable[[float], str]) -> str:
-    if measured.low is None or measured.high is None:
-        return ""
-    return f" ({shown(measured.low)} to {shown(measured.high)})"
 
 
 def _beats_random(measures: Measures, random: str, active: Sequence[str], called: str, source: str) -> Claim:

@@ -14,10 +14,10 @@ from typing import Any
 import click
 
 from closecall.app.display.phrases import counted
-from closecall.app.experiments.compare.claims import Measures
 from closecall.app.experiments.compare.figures import draw_figures, first_pictures
 from closecall.app.experiments.compare.folder import begun, time_left
 from closecall.app.experiments.compare.lanes import fit_lanes
+from closecall.app.experiments.compare.measures import Measures
 from closecall.app.experiments.compare.race_plan import RacePlan
 from closecall.app.experiments.compare.report import write_report
 from closecall.app.experiments.compare.results import RaceResults, write_results

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from closecall.app.display.strategy_labels import name_of
 from closecall.app.experiments.bench.report import show_table, write_json
 from closecall.app.experiments.compare.accuracy import KINDS, accuracy_after, reached
-from closecall.app.experiments.compare.claims import RANDOM, lane_label, points
 from closecall.app.experiments.compare.results import Floats, RaceResults, about, read_finished
 from closecall.app.experiments.compare.statistics import Interval, interval
+from closecall.app.experiments.compare.wording import RANDOM, lane_label, points
 from closecall.core.duplicates import unrepeated_held_out
 from closecall.core.errors import InputError
 

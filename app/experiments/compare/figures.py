@@ -12,9 +12,10 @@ from closecall.app.display.strategy_labels import name_of
 from closecall.app.display.theme import LIGHT
 from closecall.app.experiments.bench.figure import DASHES, MARKERS, OTHERS
 from closecall.app.experiments.compare.boxes import AROUND, ROW, Cost, colour_of, draw_costs, strategy_rows
-from closecall.app.experiments.compare.claims import RANDOM, Measures, lane_label, signed
 from closecall.app.experiments.compare.drawing import End, name_ends, plain, title, write_figures
+from closecall.app.experiments.compare.measures import Measures
 from closecall.app.experiments.compare.statistics import Interval, box, mean_and_halfwidth
+from closecall.app.experiments.compare.wording import RANDOM, lane_label, signed
 from closecall.core.errors import InputError
 from closecall.core.selection.hashed import PAPERS
 from closecall.core.sources.texts import Texts

@@ -15,24 +15,21 @@ from closecall.app.display.strategy_labels import name_of
 from closecall.app.display.theme import STRATEGY_COLOURS
 from closecall.app.display.thumbnails import data_url
 from closecall.app.experiments.compare.accuracy import KINDS, accuracy_after, reached
-from closecall.app.experiments.compare.claims import (
+from closecall.app.experiments.compare.claims import SCEPTIC, Claim, Verdict, claims
+from closecall.app.experiments.compare.figures import FIRST_CHOSEN
+from closecall.app.experiments.compare.measures import Measures
+from closecall.app.experiments.compare.page import REPORT, drawing, write_page
+from closecall.app.experiments.compare.results import machine, versions
+from closecall.app.experiments.compare.statistics import LEAST, Interval, holm, signed_rank
+from closecall.app.experiments.compare.wording import (
     EXHAUSTIVE,
     RANDOM,
-    SCEPTIC,
-    Claim,
-    Measures,
-    Verdict,
-    claims,
     figure,
     lane_label,
     percent,
     points,
     signed,
 )
-from closecall.app.experiments.compare.figures import FIRST_CHOSEN
-from closecall.app.experiments.compare.page import REPORT, drawing, write_page
-from closecall.app.experiments.compare.results import machine, versions
-from closecall.app.experiments.compare.statistics import LEAST, Interval, holm, signed_rank
 from closecall.core.duplicates import unrepeated_held_out
 from closecall.core.errors import InputError
 from closecall.core.simulation.drawing import MOST_CLASSES, SEEN_CLASSES, ItemsByClass

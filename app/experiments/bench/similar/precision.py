@@ -30,7 +30,8 @@ from closecall.app.experiments.compare.similar.results import Lane
 from closecall.core.errors import InputError
 from closecall.core.experiment.families import Draw, codes_of_pool, forms_of
 from closecall.core.experiment.retrieval import retrieve
-from closecall.core.experiment.similarity import Truths, timed
+from closecall.core.experiment.searching import timed
+from closecall.core.experiment.similarity import Truths
 from closecall.core.hashing import Codes, SimilarityHasher
 from closecall.core.pool.pool import Pool
 

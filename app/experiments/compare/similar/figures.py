@@ -26,7 +26,7 @@ from closecall.app.experiments.compare.drawing import (
 from closecall.app.experiments.compare.similar.looks import look_of
 from closecall.app.experiments.compare.similar.names import STRUCTURES, lane_label
 from closecall.app.experiments.compare.similar.results import Lane, SimilarityResults
-from closecall.core.experiment.similarity import SEARCHED
+from closecall.core.experiment.searching import SEARCHED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

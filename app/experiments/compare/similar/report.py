@@ -10,7 +10,6 @@ import numpy as np
 
 from closecall.app.display.phrases import counted
 from closecall.app.display.strategy_labels import FAMILY_LABELS
-from closecall.app.experiments.compare.claims import figure, percent, points
 from closecall.app.experiments.compare.page import REPORT, drawing, write_page
 from closecall.app.experiments.compare.results import machine, versions
 from closecall.app.experiments.compare.similar.looks import look_of, outline
@@ -18,8 +17,10 @@ from closecall.app.experiments.compare.similar.names import STRUCTURES, lane_lab
 from closecall.app.experiments.compare.similar.plan import MOST_SEARCHED, MOST_TIMED
 from closecall.app.experiments.compare.similar.results import Floats, Lane, SimilarityResults
 from closecall.app.experiments.compare.statistics import LEAST, Interval, interval
+from closecall.app.experiments.compare.wording import figure, percent, points
 from closecall.core.experiment.families import FITTED_TO, Lesson, lesson_of
-from closecall.core.experiment.similarity import TIMED_ROWS, WANTED
+from closecall.core.experiment.searching import WANTED
+from closecall.core.experiment.similarity import TIMED_ROWS
 from closecall.core.hashing import MetricLSH, RandomHyperplaneLSH
 
 Cell = tuple[str, tuple[str, ...]]

@@ -13,11 +13,12 @@ import numpy as np
 
 from closecall.app.display.strategy_labels import name_of
 from closecall.app.experiments.bench.report import show_table, write_json
-from closecall.app.experiments.compare.claims import Measures, figure, lane_label
+from closecall.app.experiments.compare.measures import Measures
 from closecall.app.experiments.compare.results import Floats, RaceResults, about, read_finished
 from closecall.app.experiments.compare.until.censored import MedianRatio, median_ratio
 from closecall.app.experiments.compare.until.supervision import full_supervision
 from closecall.app.experiments.compare.until.targets import TARGETS, first_round
+from closecall.app.experiments.compare.wording import figure, lane_label
 from closecall.core.errors import InputError
 from closecall.core.evaluation.held_out_scorer import PRECISION, Accuracy
 

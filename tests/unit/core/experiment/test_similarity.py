@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from closecall.core.errors import InputError
-from closecall.core.experiment import similarity
+from closecall.core.experiment import searching, similarity
 from closecall.core.experiment.families import Draw, forms_of, metric_pairs
 from closecall.core.experiment.queries import Items
 from closecall.core.experiment.similarity import Measured, Truths, measure_family
@@ -115,7 +115,8 @@ def test_the_time_of_fitting_has_no_compilation_in_it(signed, monkeypatch):
         clock[0] += 1 + (costs.pop() if costs else 0)
         return fitted(*words)
 
-    monkeypatch.setattr(similarity, "thread_time", tick)
+    for module in (similarity, searching):
+        monkeypatch.setattr(module, "thread_time", tick)
     monkeypatch.setattr(Draw, "fitted", slow_at_first)
     measured = measure("lsh", signed)
     assert [value(measured, "fit seconds", bits=bits) for bits in (16, 70)] == pytest.approx([1, 1], rel=1e-3)
@@ -191,17 +192,17 @@ def test_the_slack_of_a_learned_kernel_is_recorded(signed):
     assert all(one.measure != "gamma" for one in measure("ksh", signed, bits=(16,)).values)
 
 
-@pytest.mark.parametrize("structure", similarity.STRUCTURES)
+@pytest.mark.parametrize("structure", searching.STRUCTURES)
 def test_structures_that_rank_all_rows_find_all(digits, structure, monkeypatch):
     """And say that they searched all, but for buckets that tables never come to; else they search less."""
-    monkeypatch.setattr(similarity, "SEARCHED", (0.01, 1.0))
+    monkeypatch.setattr(searching, "SEARCHED", (0.01, 1.0))
     measured = measure("lsh", digits)
     n = len(digits)
     assert value(measured, "recall", n, bits=70, structure=structure) == 1
     assert value(measured, "searched", n, bits=70, structure=structure) == pytest.approx(1, abs=0.01)
     assert value(measured, "searched", 100, bits=70, structure=structure) == pytest.approx(100 / n)
     compared = value(measured, "compared", 100, bits=70, structure=structure)
-    a_candidate = similarity.COMPARED.get(structure, similarity.USUALLY_COMPARED)
+    a_candidate = searching.COMPARED.get(structure, searching.USUALLY_COMPARED)
     assert compared == 1 if structure == "scan" else compared <= min(a_candidate * 100 / n, 1)
     ratio = value(measured, "scan ratio", 100, bits=70, structure=structure)
     assert ratio > 0

@@ -6,20 +6,16 @@ import pytest
 from closecall.app.experiments.compare.claims import (
     PAPER,
     SCEPTIC,
-    Measures,
     Statement,
     Verdict,
     claims,
-    figure,
-    lane_label,
-    mean_over_time,
-    points,
-    times,
 )
+from closecall.app.experiments.compare.measures import Measures, mean_over_time
 from closecall.app.experiments.compare.race_plan import RacePlan, RaceUnit
 from closecall.app.experiments.compare.report import headline
 from closecall.app.experiments.compare.results import RaceResults
 from closecall.app.experiments.compare.statistics import Interval
+from closecall.app.experiments.compare.wording import figure, lane_label, points, times
 
 NAMES = ("random", "subsample:n_scored=500", "subsample", "exhaustive", "h-hash", "eh-hash")
 ROUNDS = 40

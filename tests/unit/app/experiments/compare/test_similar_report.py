@@ -12,7 +12,6 @@ from click.testing import CliRunner
 from scipy import stats
 
 from closecall.app.cli.main import main
-from closecall.app.experiments.compare.claims import signed
 from closecall.app.experiments.compare.similar.plan import SimilarityPlan
 from closecall.app.experiments.compare.similar.report import best_of, headline, rivals_of
 from closecall.app.experiments.compare.similar.results import (
@@ -24,6 +23,7 @@ from closecall.app.experiments.compare.similar.results import (
     write_unit,
 )
 from closecall.app.experiments.compare.unit import write_table
+from closecall.app.experiments.compare.wording import signed
 from closecall.core.errors import InputError
 from closecall.core.experiment.similarity import Measured
 from closecall.core.pool.build import build
