@@ -49,8 +49,8 @@ def word_card(found: WordSession, outcome: Outcome) -> dict[str, Any]:
     """Return the card with a page of items found by words, including items that can't be answered here."""
     found.attend()
     with found.session.lock:
-        words = {"excluded": found.excluded, "problem": found.problem}
-        card = _search_card(found, outcome, {"longest": LONGEST_DESCRIPTION, "words": words})
+        about = {"excluded": found.excluded, "problem": _sentence(found.problem)}
+        card = _search_card(found, outcome, {"longest": LONGEST_DESCRIPTION, "words": about})
         return card | {"message": card["message"] or " ".join(found.notes) or None}
 
 
@@ -65,7 +65,7 @@ def lasso_card(lasso: LassoSession, outcome: Outcome) -> dict[str, Any]:
         card, pool = batch_card(lasso, outcome), lasso.session.project.pool
         left, inside = (0, 0) if pool is None else lasso.n_left(pool)
         about = {**_NO_TEXT, "found": left, "total": inside, "page": lasso.SIZE}
-        return card | {"search": about | {"lasso": {"problem": lasso.problem}}, "waiting": None}
+        return card | {"search": about | {"lasso": {"problem": _sentence(lasso.problem)}}, "waiting": None}
 
 
 def predicted_card(chosen: PredictedSession, outcome: Outcome) -> dict[str, Any]:
@@ -85,13 +85,17 @@ def predicted_card(chosen: PredictedSession, outcome: Outcome) -> dict[str, Any]
             cell["predicted"] = {"model": by.model if by else "", **record.parameters[PREDICTED]}
         about = {**_NO_TEXT, "found": len(chosen.shown), "total": len(chosen.shown), "page": chosen.SIZE}
         return card | {
-            "search": about | {"predicted": {"how": how, "none": chosen.problem or none}},
+            "search": about | {"predicted": {"how": how, "none": _sentence(chosen.problem) or none}},
             "waiting": None,
         }
 
 
 _NO_TEXT = {"text": "", "first": 0, "longest": 0}
 """Entries of a card's field `search` for a view with one page and without a text to search for."""
+
+
+def _sentence(problem: str | None) -> str | None:
+    return None if problem is None else words.as_sentence(problem)
 
 
 def _search_card(

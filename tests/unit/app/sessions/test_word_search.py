@@ -477,7 +477,7 @@ def test_a_damaged_text_model_is_said_in_a_sentence(drawn, project, found):
 @pytest.mark.parametrize(
     ("text", "excluded", "problem"),
     [
-        (";", "", "a search by words needs a description, got none"),
+        (";", "", "A search by words needs a description, got none"),
         ("a seven", "A Seven", "can't be both searched for and excluded"),
         ("a \ud800", "", "must be valid Unicode"),
     ],
