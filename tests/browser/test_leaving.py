@@ -33,7 +33,10 @@ from tests.words_kit import every_drawing, trained, write_drawings, write_pair
 
 SEED = 23
 VISITS = scaled(quick=10, all=30, long=100)
+COPIES = scaled(quick=1, all=1, long=2)
 CONTESTED = scaled(quick=3, all=6, long=16)
+"""What the visits need: copies of each drawing, and items to decide about."""
+
 PATIENCE = 60_000
 
 SAID_OF_OTHERS = ("session's view", "sessions' views", "Other owners", "has an answer", "nothing to decide")
@@ -164,9 +167,20 @@ def crash(page: Page) -> None:
 @pytest.fixture(scope="module")
 def pool(tmp_path_factory: pytest.TempPathFactory) -> Pool:
     """Drawings that can be searched by words, with a map; two grids of 60 need more than there are."""
-    root = tmp_path_factory.mktemp("drawn")
+    return drawn(tmp_path_factory.mktemp("drawn"), 1)
+
+
+@pytest.fixture(scope="module")
+def large_pool(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Pool:
+    """Drawings for all visits of one person."""
+    if COPIES == 1:
+        return request.getfixturevalue("pool")
+    return drawn(tmp_path_factory.mktemp("many-drawn"), COPIES)
+
+
+def drawn(root: Path, copies: int) -> Pool:
     folder = write_pair(root / "clip", pair=trained(10))
-    write_drawings(root / "drawings", list(every_drawing()) * scaled(quick=1, all=1, long=2), 1)
+    write_drawings(root / "drawings", list(every_drawing()) * copies, 1)
     pool = build(source_from(f"onnx:{folder}:{root / 'drawings'}", use_classes=False), root / "pool")
     make_map(pool.path)
     return pool
@@ -174,24 +188,33 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Pool:
 
 @pytest.fixture
 def small(server: Server, pool: Pool, tmp_path: Path) -> Server:
-    """A project of them on the server of all tests, with two questions, and items to decide about."""
-    key = f"small-{tmp_path.name}"
-    with Workspace(tmp_path / "made") as workspace:
+    return project_of(pool, 3, server, tmp_path)
+
+
+@pytest.fixture
+def large(server: Server, large_pool: Pool, tmp_path: Path) -> Server:
+    return project_of(large_pool, CONTESTED, server, tmp_path)
+
+
+def project_of(pool: Pool, contested: int, server: Server, made: Path) -> Server:
+    """A project on the server of all tests, with two questions, and items to decide about."""
+    key = f"small-{made.name}"
+    with Workspace(made / "made") as workspace:
         workspace.create(NewProject(str(pool.path), "Is it a seven?"), key=key)
         project = workspace.project(key)
         project.add_concept("Is it a two?")
-        disagree(project)
-    return move_beside(tmp_path / "made" / key, key, server)
+        disagree(project, contested)
+    return move_beside(made / "made" / key, key, server)
 
 
-def disagree(project: OpenProject) -> None:
+def disagree(project: OpenProject, contested: int) -> None:
     """Let Bob and Cleo give other answers about some items, and Bob alone a yes and a no."""
     assert project.pool is not None
     items, sessions = project.pool.ids.tolist(), {}
     for name in ("Bob", "Cleo"):
         sessions[name] = project.log.start_session(1, name, "random").id
     said = [("Bob", items[-1], "yes"), ("Bob", items[-2], "no")]
-    for item in items[-2 - CONTESTED : -2]:
+    for item in items[-2 - contested : -2]:
         said += [("Bob", item, "yes"), ("Cleo", item, "no")]
     project.log.append_answers(
         [
@@ -246,30 +269,30 @@ def require_each_once(server: Server) -> None:
 
 
 @pytest.fixture(params=[None, thorough("Ada")])
-def lone(contexts: list[BrowserContext], small: Server, request: Any) -> BrowserContext:
+def lone(contexts: list[BrowserContext], large: Server, request: Any) -> BrowserContext:
     """The browser of a person without a name, and of one with a name."""
     if request.param is not None:
-        contexts[0].add_cookies([{"name": "closecall_name", "value": request.param, "url": small.url}])
+        contexts[0].add_cookies([{"name": "closecall_name", "value": request.param, "url": large.url}])
     return contexts[0]
 
 
-def test_a_lone_user_meets_no_lock(small: Server, pool: Pool, lone: BrowserContext) -> None:
+def test_a_lone_user_meets_no_lock(large: Server, large_pool: Pool, lone: BrowserContext) -> None:
     """Whatever is opened, answered and left, in whatever order and way: the next tab can answer, too."""
     print(f"The seed is {SEED}.")
-    rng, item = random.Random(SEED), int(pool.ids[0])
+    rng, item = random.Random(SEED), int(large_pool.ids[0])
     sessions: set[str] = set()
     crashes = 0
     for paths in visits():
         page = lone.new_page()
         for path in paths:
-            url = address(small, path.format(item=item))
+            url = address(large, path.format(item=item))
             if path in LABELED:
                 opened, answered = LABELED[path]
                 seen = opened(page, url)
                 require_no_lock(page)
-                before = n_answers(small)
+                before = n_answers(large)
                 answered(seen)
-                assert n_answers(small) > before, path
+                assert n_answers(large) > before, path
             else:
                 page.goto(url)
                 expect(page.locator(WATCHED[path]).first).to_be_visible(timeout=PATIENCE)
@@ -281,7 +304,7 @@ def test_a_lone_user_meets_no_lock(small: Server, pool: Pool, lone: BrowserConte
         leave(page)
         crashes += leave is crash
     assert 1 <= len(sessions) <= 1 + crashes
-    require_each_once(small)
+    require_each_once(large)
 
 
 def test_who_waits_for_others_items_gets_them(small: Server, contexts: list[BrowserContext]) -> None:
