@@ -85,7 +85,7 @@ class Server:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Start it and wait until it is ready."""
+        """Start it and wait until it is ready. A server that takes too long is killed."""
         command = [sys.executable, "-m", "closecall.app.cli", *self.command()]
         environment = {**os.environ, "PYTHONFAULTHANDLER": "1"}
         with self.log.open("ab") as log:
@@ -95,6 +95,8 @@ class Server:
         until = time.monotonic() + PATIENCE
         while not self.is_ready():
             if self.process.poll() is not None or time.monotonic() > until:
+                if self.process.poll() is None:
+                    self.kill()
                 raise AssertionError(
                     f"The server did not become ready:\n{self.log.read_text('utf-8', 'replace')}"
                 )
