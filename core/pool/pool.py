@@ -14,11 +14,12 @@ Held-out and unreadable items have ids but no rows. `Pool.ids` has the id of eac
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,6 +39,9 @@ from closecall.core.quantization.byte_rows import ByteRows
 from closecall.core.quantization.codebook import Codebook
 from closecall.core.sources import Problem, Source, open_source
 from closecall.core.sources.registry import feature_kind, holds_texts, item_word
+
+if TYPE_CHECKING:
+    from closecall.core.selection.reader import Crew
 
 Identity = tuple[int, int, int]
 
@@ -86,7 +90,11 @@ class Pool:
         Number of items that could not be read until now.
     expected : int
         Number of rows of the complete pool, if all remaining items can be read.
+    crew : Crew or None
+        The workers that help to search this snapshot, and later ones; see `with_crew`.
     """
+
+    crew: Crew | None
 
     def __init__(
         self,
@@ -111,6 +119,7 @@ class Pool:
         self.complete = manifest.complete
         self._manifest = manifest
         self.codebook = codebook
+        self.crew = other.crew if other is not None else None
         self._identity = identity
         self._source = self._saved_source(other)
         self._columns = columns
@@ -176,6 +185,12 @@ class Pool:
         columns = None if self._columns is None else (self.ids[:n_rows], self._truth[:n_rows])
         return Pool(self.path, kept, segments, None, self, self.codebook, columns)
 
+    def with_crew(self, crew: Crew | None) -> Pool:
+        """Return this snapshot, which workers help to search; see `core.workers.crew`."""
+        helped = copy(self)
+        helped.crew = crew
+        return helped
+
     def __len__(self) -> int:
         return len(self.ids)
 
@@ -189,10 +204,13 @@ class Pool:
             out[first : first + scores.shape[1]] = scores[0]
         return out
 
-    def score_blocks(self, hyperplanes: Sequence[Hyperplane]) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    def score_blocks(
+        self, hyperplanes: Sequence[Hyperplane], segments: Collection[int] | None = None
+    ) -> Iterator[tuple[int, NDArray[np.float32]]]:
         """Yield the signed margins of all rows under k hyperplanes, in one pass and bounded memory.
 
-        Blocks are computed directly from the mapped files (see `core.linear.scoring`).
+        Blocks are computed directly from the mapped files (see `core.linear.scoring`). If `segments` are
+        given, only their rows are scored; see `segment_starts`.
 
         Yields
         ------
@@ -212,7 +230,7 @@ class Pool:
                     f"the hyperplane has {len(hyperplane.normal)} features, the pool {self.path} "
                     f"has {self.n_features}"
                 )
-        return self._rows.score_blocks(hyperplanes)
+        return self._rows.score_blocks(hyperplanes, segments)
 
     def rows(self, rows: ArrayLike) -> Rows:
         """Return the features of these rows, of shape (n, n_features), in the given order.
@@ -310,6 +328,11 @@ class Pool:
         yield copies of at most 8,192 rows.
         """
         return self._rows.blocks(start_row)
+
+    @property
+    def segment_starts(self) -> Ids:
+        """First row of each segment that has rows, ascending. Segments are numbered in this order, from 0."""
+        return self._rows.starts
 
     @property
     def byte_segments(self) -> tuple[tuple[int, ByteRows], ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from copy import copy
 
 import numpy as np
@@ -45,6 +45,8 @@ class ArrayPool:
         self.dtype = self._X.dtype
         self.is_sparse = is_sparse(self._X)
         self.byte_segments: tuple[tuple[int, ByteRows], ...] = ()
+        self.segment_starts = np.arange(min(1, n_rows))
+        self.crew = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -53,9 +55,15 @@ class ArrayPool:
         """Return wᵀx + b of every row, of shape (N,), in float32."""
         return np.concatenate([scores[0] for _, scores in self.score_blocks([hyperplane])])
 
-    def score_blocks(self, hyperplanes: Sequence[Hyperplane]) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """Yield wᵀx + b of every row under each hyperplane, block by block; see `core.linear.scoring`."""
-        return score_blocks([(0, self._X)], hyperplanes)
+    def score_blocks(
+        self, hyperplanes: Sequence[Hyperplane], segments: Collection[int] | None = None
+    ) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """Yield wᵀx + b of every row under each hyperplane, block by block; see `core.linear.scoring`.
+
+        All rows are in segment 0.
+        """
+        wanted = [0] if segments is None else segments
+        return score_blocks(((0, self._X) for _ in wanted), hyperplanes)
 
     def rows(self, rows: NDArray[np.int64]) -> Rows:
         """Return the features of these rows, of shape (len(rows), n_features)."""

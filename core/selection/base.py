@@ -24,7 +24,15 @@ from closecall.core.selection.diversity import AHEAD, diverse, typical_angle
 from closecall.core.selection.files import covered_rows, header_of, read_index, write_index
 from closecall.core.selection.former import strategy_of
 from closecall.core.selection.reader import PoolRows, RowReader
-from closecall.core.selection.requests import Choice, PoolExhausted, Query, Request, Selection, sorted_ids
+from closecall.core.selection.requests import (
+    Choice,
+    PoolExhausted,
+    Query,
+    Request,
+    SearchIncomplete,
+    Selection,
+    sorted_ids,
+)
 
 Arrays = dict[str, NDArray[Any]]
 Progress = Callable[[int, int], None]
@@ -283,12 +291,16 @@ class QueryStrategy(ABC):
         ------
         InputError
             If a request is invalid; then no request is answered.
+        SearchIncomplete
+            If nothing was found for a request, because workers did not answer in time.
         """
         start = perf_counter()
         queries = [self._query(request) for request in requests]
         choices = self.choose_many(queries)
         final = [self._final(*pair) for pair in zip(choices, requests, strict=True)]
         seconds = perf_counter() - start
+        if any(choice.missing and not len(choice.ids) for choice in final):
+            raise SearchIncomplete("nothing was found, because workers did not answer in time: try again")
         return [
             Selection(
                 ids=choice.ids,
@@ -298,6 +310,7 @@ class QueryStrategy(ABC):
                 items=self.n_items,
                 probability=choice.probability,
                 parts=choice.parts,
+                missing=choice.missing,
             )
             if len(choice.ids)
             else None

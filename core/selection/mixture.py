@@ -141,4 +141,5 @@ class _Draft:
             np.concatenate([choice.margins for _, choice in self._taken])[order],
             scored=min(sum(choice.scored for _, choice in self._taken), n_items),
             parts=tuple(PARTS[number] for number in self.drawn[places[order]]),
+            missing=max((choice.missing for _, choice in self._taken), default=0),
         )

@@ -82,9 +82,9 @@ def test_exhaustive_answers_all_by_one_pass(monkeypatch, pool):
     passes = []
     score_blocks = type(pool).score_blocks
 
-    def counted(self, hyperplanes):
+    def counted(self, hyperplanes, segments=None):
         passes.append(len(hyperplanes))
-        return score_blocks(self, hyperplanes)
+        return score_blocks(self, hyperplanes, segments)
 
     monkeypatch.setattr(type(pool), "score_blocks", counted)
     make_strategy("exhaustive").fit(pool).select_many([Request(plane, 3) for plane in PLANES])

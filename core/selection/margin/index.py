@@ -17,7 +17,7 @@ from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.quantization.quantizer import MAX_CLUSTERS
 from closecall.core.selection.base import Arrays, Progress, QueryStrategy
 from closecall.core.selection.exhaustive import ExhaustiveSearch
-from closecall.core.selection.margin.byte_search import ByteSearch
+from closecall.core.selection.margin.byte_search import ByteSearch, found_in
 from closecall.core.selection.margin.kernels import search, turned
 from closecall.core.selection.margin.layout import Layout, read_only
 from closecall.core.selection.margin.tables import Found, Statistics, Tables
@@ -239,9 +239,12 @@ class MarginIndex(QueryStrategy):
         """
         hyperplane, unit = balanced(query.plane())
         if self._bytes is not None:
-            found = self._bytes.found(hyperplane, query.exclude, query.n, limit, self.z_)
+            found, missing = found_in(
+                self.pool_, self.reader_, hyperplane, query.exclude, query.n, limit, self.z_
+            )
             rows, margins = self._settled(found, hyperplane, query.n)
-            return Choice(self.pool_.ids[rows], margins * unit, scored=min(found.looked, self.n_items))
+            scored = min(found.looked, self.n_items)
+            return Choice(self.pool_.ids[rows], margins * unit, scored=scored, missing=missing)
         everything, excluded = limit == self.n_items, query.exclude
         strayed = self.layout_.strayed if everything else self.layout_.strayed[:0]
         memory = _NOTHING
@@ -314,7 +317,7 @@ class MarginIndex(QueryStrategy):
         if pool.is_sparse:
             self._scan()
         elif pool.byte_segments:
-            self._bytes = ByteSearch(pool)
+            self._bytes = ByteSearch.of(pool)
             self._set_confidence(self._bytes.n_blocks)
         else:
             kept = None if old is None else old.layout_

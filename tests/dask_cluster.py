@@ -1,0 +1,77 @@
+"""A Dask cluster on this machine: a scheduler and workers, each a process of its own that can be killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.folders import ROOT
+from tests.waiting import until
+
+
+class Cluster:
+    """Processes in a folder of their own; `address` is the scheduler's."""
+
+    def __init__(self, folder: Path, options: Sequence[str] = ()) -> None:
+        self._folder = folder
+        self._options = options
+        self._n_started = 0
+        self.workers: dict[str, subprocess.Popen[bytes]] = {}  # by name
+        file = folder / "scheduler.json"
+        self.scheduler = self._start(
+            "scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(file)
+        )
+        until(lambda: file.exists() and file.read_text().endswith("}"))
+
+        self.address = json.loads(file.read_text())["address"]
+
+    def add(self, n: int) -> list[str]:
+        """Start workers, and return their names."""
+        names = []
+        for _ in range(n):
+            self._n_started += 1
+            name = f"worker-{self._n_started}"
+            self.workers[name] = self._start(
+                "worker", self.address, "--host", "127.0.0.1", "--no-nanny", "--name", name, "--nthreads", "1"
+            )
+            names.append(name)
+        return names
+
+    def send(self, name: str, number: signal.Signals) -> None:
+        """Send a signal to a worker."""
+        self.workers[name].send_signal(number)
+        if number == signal.SIGKILL:
+            self.workers.pop(name).wait()
+
+    def close(self) -> None:
+        """Kill all processes."""
+        for process in [*self.workers.values(), self.scheduler]:
+            process.kill()
+            process.wait()
+
+    def _start(self, kind: str, *words: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", f"distributed.cli.dask_{kind}", *words, "--no-dashboard"]
+        log = (self._folder / "log.txt").open("ab")
+        return subprocess.Popen(
+            [*command, *self._options], cwd=self._folder, stdout=log, stderr=log,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+
+
+@contextmanager
+def cluster(n_workers: int = 4, options: Sequence[str] = ()) -> Iterator[Cluster]:
+    """Start a cluster, and end it."""
+    with TemporaryDirectory() as folder:
+        started = Cluster(Path(folder), options)
+        try:
+            started.add(n_workers)
+            yield started
+        finally:
+            started.close()
