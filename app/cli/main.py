@@ -23,6 +23,7 @@ from closecall.app.experiments.compare import compare
 from closecall.app.projects.data_folder import data_folder
 from closecall.app.projects.oidc import SIGN_IN_DAYS
 from closecall.app.runtime import malloc
+from closecall.app.runtime.dask_option import dask_option
 from closecall.app.runtime.interruption import RESUMES, if_stopped
 from closecall.core.errors import InputError
 
@@ -179,6 +180,7 @@ def demo(
     help="Let other servers serve the same projects, too, each started with this option; the labels must be "
     "in PostgreSQL.",
 )
+@dask_option
 @_serving_options
 @if_stopped("Answers are stored, and the same command serves them again.")
 def serve_project(

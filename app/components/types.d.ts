@@ -162,6 +162,8 @@ export interface RoundNotes extends Record<Measured, number | null> {
   part: string | null;
   /** Whether it was selected with a smaller budget, because the server was busy. */
   hurried?: boolean;
+  /** Number of items that were not searched, because workers did not answer in time. */
+  missing?: number;
   searched: string | null;
   awaited: string | null;
   advice: string | null;

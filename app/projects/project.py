@@ -31,6 +31,7 @@ from closecall.app.projects.roles import OPERATOR, Person, Roles
 from closecall.app.projects.uploads import Uploads
 from closecall.app.projects.webhooks import HappeningWatch
 from closecall.app.runtime import kernels
+from closecall.app.runtime.dask_option import with_workers
 from closecall.core.audit import is_overlap_turn
 from closecall.core.duplicates import ItemGroups
 from closecall.core.errors import InputError
@@ -482,7 +483,7 @@ class Project:
     def _open_pool(self) -> Pool | None:
         if self.builder is not None and not (self.pool_path / "pool.json").exists():
             return None
-        pool = Pool.open(self.pool_path)
+        pool = with_workers(Pool.open(self.pool_path))
         return pool if len(pool) else None
 
 

@@ -26,9 +26,6 @@ from zlib import crc32
 
 from closecall.core.selection.reader import Part, Parts, PoolRows, RowReader, Search
 
-SECONDS = 4.0
-"""Default time limit of a search, in seconds. The last segment may take a little longer."""
-
 TURNS = (0.4, 0.7)
 """Shares of the time after which the first and the second workers that were asked must have answered."""
 
@@ -41,10 +38,10 @@ class WorkerCrew(ABC):
     Parameters
     ----------
     seconds : float
-        Time limit of a search.
+        Time limit of a search. The last segment that is searched in this process may exceed it a little.
     """
 
-    def __init__(self, seconds: float = SECONDS) -> None:
+    def __init__(self, seconds: float) -> None:
         self.seconds = seconds
 
     @abstractmethod

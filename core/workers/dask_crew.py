@@ -20,7 +20,7 @@ from distributed.security import Security
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
 from closecall.core.selection.reader import Part, PoolRows, Search
-from closecall.core.workers.crew import SECONDS, WorkerCrew
+from closecall.core.workers.crew import WorkerCrew
 from closecall.core.workers.worker import Snapshot, prepare, searched_here
 
 POLL_SECONDS = 1.0
@@ -57,7 +57,7 @@ class DaskCrew(WorkerCrew):
         If the scheduler can't be reached.
     """
 
-    def __init__(self, address: str, *, security: Security | None = None, seconds: float = SECONDS) -> None:
+    def __init__(self, address: str, *, security: Security | None = None, seconds: float = 4.0) -> None:
         super().__init__(seconds)
         self._address = address
         self._security = security

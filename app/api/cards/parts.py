@@ -16,6 +16,7 @@ from closecall.app.engine.selection_parameters import (
     SEARCH,
     WORDS,
     is_hurried,
+    missing_rows,
     place_of_display,
 )
 from closecall.app.engine.training import accuracy_of_always_no
@@ -179,6 +180,7 @@ def _notes(session: SessionState, shown: SelectionRecord | None, counts: Counts)
         "why": shown.why if shown else None,
         "part": shown.parameters.get(PART) if shown else None,
         "hurried": shown is not None and is_hurried(shown),
+        "missing": missing_rows(shown) if shown else 0,
         "searched": _searched(shown) if shown else None,
         "awaited": _awaited(session, shown),
         "advice": advice.reason if advice.stop else None,

@@ -35,6 +35,7 @@ from closecall.app.experiments.bench.report import share_in_words, show_disturba
 from closecall.app.experiments.bench.results import BASELINE, Judged, SelectionResults
 from closecall.app.experiments.bench.rounds import Round, planes_for, planes_of_other, rounds_of
 from closecall.app.experiments.bench.subsample import EqualTimeSubsample
+from closecall.app.runtime.dask_option import with_workers
 from closecall.core.errors import InputError
 from closecall.core.evaluation.rank import BruteForce, margins_of
 from closecall.core.experiment.planes import Plane
@@ -136,6 +137,7 @@ class Selection(Experiment[Pool]):
             If the pool has fewer items than requested, if a strategy, setting or corpus does not exist, or if
             the pool `planes_of` has other features.
         """
+        pool = with_workers(pool, wait=True)
         settings = [self._planes(pool, self.seed + number) for number in range(self.draws)]
         sizes = self.sizes or [len(pool)]
         for size in sizes:

@@ -15,6 +15,7 @@ from closecall.app.experiments.bench.commands.options import (
     seed_option,
     setting_option,
 )
+from closecall.app.runtime.dask_option import dask_option
 
 
 @click.command("select")
@@ -58,6 +59,7 @@ from closecall.app.experiments.bench.commands.options import (
 @click.option("--cold", is_flag=True, help="Let sessions remember nothing.")
 @indexes_option
 @seed_option("everything random")
+@dask_option
 @json_option
 @click.option(
     "--figure",
