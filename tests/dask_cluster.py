@@ -19,17 +19,24 @@ from tests.waiting import until
 class Cluster:
     """Processes in a folder of their own; `address` is the scheduler's."""
 
-    def __init__(self, folder: Path, options: Sequence[str] = ()) -> None:
+    def __init__(self, folder: Path, options: Sequence[str], protocol: str) -> None:
         self._folder = folder
         self._options = options
         self._n_started = 0
         self.workers: dict[str, subprocess.Popen[bytes]] = {}  # by name
         file = folder / "scheduler.json"
         self.scheduler = self._start(
-            "scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(file)
+            "scheduler",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            "0",
+            "--protocol",
+            protocol,
+            "--scheduler-file",
+            str(file),
         )
         until(lambda: file.exists() and file.read_text().endswith("}"))
-
         self.address = json.loads(file.read_text())["address"]
 
     def add(self, n: int) -> list[str]:
@@ -66,10 +73,10 @@ class Cluster:
 
 
 @contextmanager
-def cluster(n_workers: int = 4, options: Sequence[str] = ()) -> Iterator[Cluster]:
-    """Start a cluster, and end it."""
+def cluster(n_workers: int = 4, options: Sequence[str] = (), *, protocol: str = "tcp") -> Iterator[Cluster]:
+    """Start a cluster, and end it; `options` are those of all its processes."""
     with TemporaryDirectory() as folder:
-        started = Cluster(Path(folder), options)
+        started = Cluster(Path(folder), options, protocol)
         try:
             started.add(n_workers)
             yield started

@@ -43,9 +43,9 @@ def scan(pool: PoolRows, reader: RowReader, queries: Sequence[Query], key: np.uf
     parts = searched(pool, reader, Scan(tuple(replace(query, memory=None) for query in queries), key))
     missing = rows_in(pool, parts.missing)
     choices = []
-    for query, found in zip(queries, zip(*parts.found, strict=True), strict=True):
+    for number, query in enumerate(queries):
         hyperplane, unit = balanced(query.plane())
-        rows, keys = joined(found)
+        rows, keys = joined([found[number] for found in parts.found])
         if not parts.is_ours:
             keys = key(reader.scores(rows, hyperplane))
         rows, keys = nearest_first(rows, keys, query.n)
@@ -56,6 +56,8 @@ def scan(pool: PoolRows, reader: RowReader, queries: Sequence[Query], key: np.uf
 
 def joined(found: Sequence[Ranked]) -> Ranked:
     """Return the rows of all parts of a search, and their keys."""
+    if not found:
+        return np.empty(0, dtype=np.int64), np.empty(0)
     return np.concatenate([rows for rows, _ in found]), np.concatenate([keys for _, keys in found])
 
 

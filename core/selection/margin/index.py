@@ -210,7 +210,7 @@ class MarginIndex(QueryStrategy):
         n_rows = self.n_items
         limit = min(n_rows, max(self._most_rows, query.n))
         choice = self._nearest(query, limit)
-        if len(choice.ids) < query.n and limit < n_rows:
+        if len(choice.ids) < query.n and limit < n_rows and not choice.missing:
             return self._nearest(query, n_rows)
         return choice
 
