@@ -28,7 +28,7 @@ READY_SECONDS = 120.0
 
 _crew: DaskCrew | None = None
 
-_certificate = click.Path(exists=True, dir_okay=False, path_type=Path)
+_certificate = click.Path(dir_okay=False, path_type=Path)
 
 
 def dask_option(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -119,6 +119,9 @@ def check_address(address: str) -> None:
 def _joined(address: str, seconds: float, files: dict[str, Path | None]) -> Iterator[None]:
     global _crew
     check_address(address)
+    for path in files.values():
+        if path is not None and not path.is_file():
+            raise InputError(f"There is no certificate or key at {path}")
     extras.load("distributed", "dask")
     from distributed.security import Security
 

@@ -300,7 +300,7 @@ class QueryStrategy(ABC):
         final = [self._final(*pair) for pair in zip(choices, requests, strict=True)]
         seconds = perf_counter() - start
         if any(choice.missing and not len(choice.ids) for choice in final):
-            raise SearchIncomplete("nothing was found, because workers did not answer in time: try again")
+            raise SearchIncomplete("Workers did not answer in time, so nothing was found: try again")
         return [
             Selection(
                 ids=choice.ids,

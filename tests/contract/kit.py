@@ -7,7 +7,15 @@ import pytest
 from scipy.sparse import csr_array
 
 from closecall.core.linear.hyperplane import Hyperplane
-from closecall.core.selection import STRATEGIES, ArrayPool, Choice, Query, QueryStrategy, make_strategy
+from closecall.core.selection import (
+    STRATEGIES,
+    ArrayPool,
+    Choice,
+    PoolRows,
+    Query,
+    QueryStrategy,
+    make_strategy,
+)
 from tests.scale import thorough
 
 SMALL = {"n_functions": 60, "n_compared": 60, "n_candidates": 20, "megabytes": 1}
@@ -143,6 +151,23 @@ def bags(n: int, d: int = 8, *, seed: int = 0) -> ArrayPool:
     X = rng.random((n, d)) * (rng.random((n, d)) < 0.4)
     X[np.arange(n), rng.integers(0, d, n)] += 0.5
     return ArrayPool(csr_array(X), ids=5 + 3 * np.arange(n))
+
+
+POOLS = [
+    "dense",
+    "sparse",
+    thorough("byte, with workers"),
+    pytest.param("float32, with workers", marks=pytest.mark.long),
+]
+"""Kinds of pools that the suite is run on; see `made`. Those with workers are on disk."""
+
+
+def made(request: pytest.FixtureRequest, n: int, d: int = 8) -> PoolRows:
+    """The pool of n items for a fixture whose parameters are `POOLS`."""
+    dtype = request.param.partition(",")[0]
+    if dtype in ("float32", "byte"):
+        return request.getfixturevalue("helped")(n, d, dtype=dtype)
+    return {"dense": gaussian_pool, "sparse": bags}[request.param](n, d)
 
 
 def hyperplanes(n: int, d: int = 8, *, seed: int = 100) -> list[Hyperplane]:

@@ -72,13 +72,15 @@ def test_the_workers_help_until_the_command_ends(tmp_path):
     assert with_workers(pool) is pool
 
 
-def test_certificates_without_a_cluster(tmp_path):
-    """They would do nothing."""
-    file = tmp_path / "ca.pem"
-    file.touch()
-    run = CliRunner().invoke(command, ["p", "--dask-tls-ca-file", str(file)])
+def test_certificates_that_are_not_there_or_without_a_cluster(tmp_path):
+    """One sentence each."""
+    words = [str(tmp_path), "--dask-tls-ca-file", str(tmp_path / "ca.pem")]
+    run = CliRunner().invoke(main, ["serve", *words])
     assert run.exit_code == 2
     assert "The certificates are for --dask." in run.output
+    run = CliRunner().invoke(main, ["serve", *words, "--dask", "tls://127.0.0.1:1"])
+    assert run.exit_code == 2
+    assert f"There is no certificate or key at {tmp_path / 'ca.pem'}" in run.output
 
 
 def test_a_missing_extra(monkeypatch, tmp_path):

@@ -106,7 +106,7 @@ def test_if_nothing_is_found_in_time_the_pool_is_not_exhausted(pool, monkeypatch
     clock = iter(np.arange(10**6) * 100.0)
     monkeypatch.setattr("closecall.core.workers.crew.monotonic", lambda: next(clock))
     helped = make_strategy("likely-positive").fit(pool.with_crew(ThreadCrew({})))
-    with pytest.raises(SearchIncomplete, match="nothing was found, because workers did not answer in time"):
+    with pytest.raises(SearchIncomplete, match="Workers did not answer in time, so nothing was found"):
         answer(helped, requests(pool, 1)[0])
 
 
