@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from closecall.core.pool.pool import Pool
 from closecall.core.selection import (
     STRATEGIES,
     QueryStrategy,
+    SearchIncomplete,
     covering,
     make_strategy,
     strategy_class,
@@ -336,5 +338,6 @@ def _some_hyperplane(pool: Pool) -> Hyperplane | None:
 def _rehearsed(fitted: QueryStrategy, hyperplane: Hyperplane | None) -> QueryStrategy:
     """Return the strategy after a first query, which maps files and loads compiled code."""
     if hyperplane is not None:
-        fitted.select(hyperplane)
+        with suppress(SearchIncomplete):
+            fitted.select(hyperplane)
     return fitted

@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
+from functools import partial
 from time import monotonic, sleep
 from typing import Any, TypeVar, cast
 
@@ -33,6 +34,7 @@ CONNECT_SECONDS = 10.0
 """Maximum number of seconds until the scheduler answers for the first time."""
 
 log = logging.getLogger(__name__)
+_Key = tuple[str, str]  # the address of a worker, and the path of a pool
 T = TypeVar("T")
 
 
@@ -62,8 +64,9 @@ class DaskCrew(WorkerCrew):
         self._address = address
         self._security = security
         self._workers: frozenset[str] = frozenset()
-        self._ready: dict[tuple[str, str], bool] = {}  # by worker and path of a pool; False: is preparing
-        self._pause_until: dict[tuple[str, str], float] = {}
+        self._ready: set[_Key] = set()
+        self._preparing: set[_Key] = set()
+        self._pause_until: dict[_Key, float] = {}
         self._lock = threading.Lock()
         self._closed = threading.Event()
         try:
@@ -94,14 +97,14 @@ class DaskCrew(WorkerCrew):
         with self._lock:
             for worker in self._workers:
                 key = worker, snapshot.path
-                if key not in self._ready and now >= self._pause_until.get(key, 0.0):
-                    self._ready[key] = False
-                    new.append(worker)
-            ready = [worker for worker in sorted(self._workers) if self._ready.get((worker, snapshot.path))]
-        for worker in new:
-            self._run(worker, prepare, snapshot).add_done_callback(
-                lambda done, key=(worker, snapshot.path): self._note_prepared(key, done)  # type: ignore[misc]
-            )
+                is_known = key in self._ready or key in self._preparing
+                if not is_known and now >= self._pause_until.get(key, now):
+                    self._preparing.add(key)
+                    new.append(key)
+            ready = sorted(worker for worker, path in self._ready if path == snapshot.path)
+        for key in new:
+            prepared = self._run(key[0], prepare, snapshot)
+            prepared.add_done_callback(partial(self._note_prepared, key))
         return ready
 
     def ask(self, worker: str, pool: PoolRows, search: Search[Part], segments: Sequence[int]) -> Future[Part]:
@@ -110,23 +113,27 @@ class DaskCrew(WorkerCrew):
 
     def dismiss(self, worker: str, pool: PoolRows, reason: str) -> None:
         """See `WorkerCrew.dismiss`."""
+        key = worker, _snapshot(pool).path
         with self._lock:
-            known = self._ready.pop((worker, _snapshot(pool).path), None)
-        if known:
+            was_ready = key in self._ready
+            self._ready.discard(key)
+        if was_ready:
             log.warning("The worker %s is not asked any more, until it is ready again: %s", worker, reason)
 
-    def _note_prepared(self, key: tuple[str, str], done: Future[None]) -> None:
+    def _note_prepared(self, key: _Key, done: Future[None]) -> None:
         worker, path = key
-        problem = "stopped" if done.cancelled() else done.exception()
+        problem = "it was stopped" if done.cancelled() else done.exception()
         with self._lock:
+            self._preparing.discard(key)
+            if worker not in self._workers:
+                return
             if problem is None:
-                self._ready[key] = True
+                self._ready.add(key)
             else:
-                self._ready.pop(key, None)
                 self._pause_until[key] = monotonic() + PAUSE_SECONDS
         if problem is None:
             log.info("The worker %s searches %s", worker, path)
-        elif worker in self._workers:
+        else:
             log.warning("The worker %s does not search %s: %s", worker, path, problem)
 
     def _run(self, worker: str, function: Callable[..., T], *args: Any) -> Future[T]:
@@ -156,6 +163,8 @@ class DaskCrew(WorkerCrew):
             try:
                 if self._client.status == "closed":
                     self._client = self._connected()
+                    with self._lock:
+                        self._preparing.clear()  # the calls of the lost client never end
                 asked = self._soon(_workers_of(self._client))
                 workers = frozenset(asked.result(CONNECT_SECONDS))
             except Exception as error:  # noqa: BLE001 - of many kinds; the next look may succeed
@@ -163,8 +172,7 @@ class DaskCrew(WorkerCrew):
                 workers = frozenset()
             with self._lock:
                 self._workers = workers
-                for key in [key for key in self._ready if key[0] not in workers]:
-                    del self._ready[key]
+                self._ready = {key for key in self._ready if key[0] in workers}
 
 
 async def _workers_of(client: Client) -> list[str]:
