@@ -25,17 +25,8 @@ class Cluster:
         self._n_started = 0
         self.workers: dict[str, subprocess.Popen[bytes]] = {}  # by name
         file = folder / "scheduler.json"
-        self.scheduler = self._start(
-            "scheduler",
-            "--host",
-            "127.0.0.1",
-            "--port",
-            "0",
-            "--protocol",
-            protocol,
-            "--scheduler-file",
-            str(file),
-        )
+        words = f"--port 0 --protocol {protocol} --idle-timeout 1h --scheduler-file {file}"
+        self.scheduler = self._start("scheduler", *words.split())
         until(lambda: file.exists() and file.read_text().endswith("}"))
         self.address = json.loads(file.read_text())["address"]
 
@@ -45,9 +36,8 @@ class Cluster:
         for _ in range(n):
             self._n_started += 1
             name = f"worker-{self._n_started}"
-            self.workers[name] = self._start(
-                "worker", self.address, "--host", "127.0.0.1", "--no-nanny", "--name", name, "--nthreads", "1"
-            )
+            words = f"{self.address} --no-nanny --name {name} --nthreads 1 --death-timeout 60"
+            self.workers[name] = self._start("worker", *words.split())
             names.append(name)
         return names
 
@@ -64,12 +54,15 @@ class Cluster:
             process.wait()
 
     def _start(self, kind: str, *words: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", f"distributed.cli.dask_{kind}", *words, "--no-dashboard"]
-        log = (self._folder / "log.txt").open("ab")
-        return subprocess.Popen(
-            [*command, *self._options], cwd=self._folder, stdout=log, stderr=log,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )  # fmt: skip
+        command = [sys.executable, "-m", f"distributed.cli.dask_{kind}", *words, *self._options]
+        with (self._folder / "log.txt").open("ab") as log:
+            return subprocess.Popen(
+                [*command, "--host", "127.0.0.1", "--no-dashboard"],
+                cwd=self._folder,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+            )
 
 
 @contextmanager
