@@ -73,11 +73,19 @@ class SegmentRows:
                 X = cut(segment.X, first, first + step)
                 yield segment.first_row + first, decoded(X)
 
-    def score_blocks(self, hyperplanes: Sequence[Hyperplane]) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """Yield the signed margins of all rows under hyperplanes; see `Pool.score_blocks`."""
+    def score_blocks(
+        self, hyperplanes: Sequence[Hyperplane], start_row: int = 0
+    ) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """Yield the signed margins of the rows from `start_row` on; see `Pool.score_blocks`."""
+        parts = [part for part in self.segments if part.first_row + len(part) > start_row]
+        skips = [max(0, start_row - part.first_row) for part in parts]
+        rows = [
+            (part.first_row + skip, cut(part.X, skip, len(part)))
+            for part, skip in zip(parts, skips, strict=True)
+        ]
         if self.byte_segments:
-            return ((first, X.scores(hyperplanes)) for first, X in self.byte_segments if hyperplanes)
-        return score_blocks(((part.first_row, part.X) for part in self.segments), hyperplanes)
+            return ((first, X.scores(hyperplanes)) for first, X in rows if hyperplanes)
+        return score_blocks(rows, hyperplanes)
 
     @property
     def byte_segments(self) -> tuple[tuple[int, ByteRows], ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from numba import carray, njit  # type: ignore[attr-defined]
@@ -16,6 +16,9 @@ from closecall.core.numerics.jit import float32_at, prefetch
 from closecall.core.numerics.rows import Rows as Features
 from closecall.core.numerics.rows import as_bytes, product
 from closecall.core.quantization.byte_rows import ByteRows
+
+if TYPE_CHECKING:
+    from closecall.core.accelerator.kept import KeptRows
 
 Ids = NDArray[np.int64]
 Rows = NDArray[np.int64]
@@ -48,8 +51,11 @@ class PoolRows(Protocol):
     def __len__(self) -> int:
         """Return N, the number of rows."""
 
-    def scores(self, hyperplane: Hyperplane) -> NDArray[np.float32]:
-        """Return wᵀx + b of every row, of shape (N,), computed in float32."""
+    def scores(self, hyperplane: Hyperplane, *, repeatable: bool = False) -> NDArray[np.float32]:
+        """Return wᵀx + b of every row, of shape (N,), computed in float32.
+
+        If `repeatable`, the last bits don't depend on whether a device scans the pool.
+        """
 
     def score_blocks(self, hyperplanes: Sequence[Hyperplane]) -> Iterator[tuple[int, Floats32]]:
         """Yield wᵀx + b of all rows under each of k hyperplanes, block by block.
@@ -70,6 +76,10 @@ class PoolRows(Protocol):
         A block of m rows gives a pair: the number of its first row, and the features, of shape
         (m, n_features).
         """
+
+    @property
+    def kept(self) -> KeptRows | None:
+        """The rows in the memory of a device that scans them, if there is one."""
 
     @property
     def byte_segments(self) -> Sequence[tuple[int, ByteRows]]:

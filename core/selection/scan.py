@@ -4,6 +4,8 @@ The pool is scored in float32, block by block, for all queries at once. Those ro
 n smallest so far are scored again in float64 (see `core.selection.nearest`). This is done right after the
 block is scored, while the rows are in the cache of the processor. A scan keeps only n rows per query, however
 large the pool is.
+
+If a device has the rows (`core.accelerator`), it finds the rows to score again, with the same result.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from numpy.typing import NDArray
 
 from closecall.core.selection.exclusion import excluded_rows
 from closecall.core.selection.nearest import at_most, balanced, float32_error, nearest_first, within_reach
-from closecall.core.selection.reader import PoolRows, RowReader
+from closecall.core.selection.reader import PoolRows, RowReader, Rows
 from closecall.core.selection.requests import Choice, Query
 
 
@@ -35,6 +37,13 @@ def scan(pool: PoolRows, reader: RowReader, queries: Sequence[Query], key: np.uf
         `np.negative` to find the items farthest on the positive side.
     """
     scans = [_Scan(pool, reader, query, key) for query in queries]
+    if pool.kept is not None:
+        planes, ns = [one.hyperplane for one in scans], [one.n for one in scans]
+        found = pool.kept.near(planes, key, ns, [one.excluded for one in scans], len(pool))
+        if found is not None:
+            for one, rows in zip(scans, found, strict=True):
+                one.settle(rows)
+            return [one.choice() for one in scans]
     for first_row, scores in pool.score_blocks([one.hyperplane for one in scans]):
         for one, own in zip(scans, scores, strict=True):
             one.add(first_row, own)
@@ -48,9 +57,9 @@ class _Scan:
         self.hyperplane, self._unit = balanced(query.plane())
         self._pool = pool
         self._reader = reader
-        self._n = query.n
+        self.n = query.n
         self._key = key
-        self._excluded = excluded_rows(pool, query)
+        self.excluded = excluded_rows(pool, query)
         self._error = float32_error(self.hyperplane)
         self._rows = np.empty(0, dtype=np.int64)
         self._keys = np.empty(0)
@@ -58,18 +67,21 @@ class _Scan:
     def add(self, first_row: int, scores: NDArray[np.float32]) -> None:
         """Process the scores of a block of rows that starts at `first_row`; overwrite `scores`."""
         keys = self._key(scores, out=scores)
-        start, end = np.searchsorted(self._excluded, [first_row, first_row + len(keys)])
-        keys[self._excluded[start:end] - first_row] = np.inf
-        if len(self._rows) < self._n:
-            near = within_reach(keys, self._n, self._error)
+        start, end = np.searchsorted(self.excluded, [first_row, first_row + len(keys)])
+        keys[self.excluded[start:end] - first_row] = np.inf
+        if len(self._rows) < self.n:
+            near = within_reach(keys, self.n, self._error)
         else:
             near = at_most(keys, self._keys[-1] + self._error)
         if len(near):
-            rows = first_row + near
-            exact = self._key(self._reader.scores(rows, self.hyperplane))
-            self._rows, self._keys = nearest_first(
-                np.concatenate([self._rows, rows]), np.concatenate([self._keys, exact]), self._n
-            )
+            self.settle(first_row + near)
+
+    def settle(self, rows: Rows) -> None:
+        """Score rows in float64, and keep the n rows with the smallest key of these and earlier rows."""
+        exact = self._key(self._reader.scores(rows, self.hyperplane))
+        self._rows, self._keys = nearest_first(
+            np.concatenate([self._rows, rows]), np.concatenate([self._keys, exact]), self.n
+        )
 
     def choice(self) -> Choice:
         """Return the answer; call this method after all rows have been processed."""
