@@ -1,4 +1,4 @@
-"""Devices that can scan pools, such as graphics processors. PyTorch runs them; it comes with the extra gpu."""
+"""Devices that can scan pools, such as graphics processors. PyTorch, from the extra gpu, runs them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Device:
         return not self.name.startswith("mps")
 
     def free_bytes(self) -> int | None:
-        """Return the free memory of the device in bytes; None for the CPU, whose memory is not limited here."""
+        """Return the free memory of the device in bytes; None for the CPU, which has no limit here."""
         torch = _torch()
         if self.name.startswith("cuda"):
             unused = torch.cuda.memory_reserved(self.name) - torch.cuda.memory_allocated(self.name)
@@ -56,7 +56,7 @@ def open_device(name: str) -> Device | None:
     Raises
     ------
     InputError
-        If there is no such device, if PyTorch is missing, or if the device fails or rounds float32 products.
+        If there is no such device, if PyTorch is missing, or if the device fails or computes too roughly.
     """
     if not _NAME.fullmatch(name):
         raise InputError(f"device must be auto, cpu, cuda, cuda:NUMBER or mps, got {name!r}")
@@ -70,9 +70,7 @@ def open_device(name: str) -> Device | None:
     kind, _, number = name.partition(":")
     if (kind == "cuda" and int(number or 0) >= n_cards) or (kind == "mps" and not has_mps):
         offered = [*(f"cuda:{card}" for card in range(n_cards)), *(["mps"] if has_mps else []), "cpu"]
-        raise InputError(
-            f"PyTorch {torch.__version__} finds no device {name} here, only {', '.join(offered)}"
-        )
+        raise InputError(f"PyTorch {torch.__version__} finds no {name} here, only {', '.join(offered)}")
     if kind == "cuda":
         name = f"cuda:{number or 0}"
     device = Device(name, f"{name} ({torch.cuda.get_device_name(name)})" if kind == "cuda" else name)
@@ -93,9 +91,7 @@ def _try_out(torch: Any, device: Device) -> None:
     except RuntimeError as error:
         raise InputError(f"The device {device.label} can't be used: {first_line(error)}") from error
     if not is_exact:
-        raise InputError(
-            f"The device {device.label} can't be used: it rounds the factors of float32 products"
-        )
+        raise InputError(f"The device {device.label} can't be used: it rounds before it multiplies")
 
 
 def first_line(error: Exception) -> str:

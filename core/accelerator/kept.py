@@ -1,10 +1,10 @@
 """The rows of a pool in the memory of a device, which finds the rows that may be the n best.
 
-The device computes wᵀx + b of every row in float32, and takes all rows whose key may be among the n smallest,
-within the error bound of `core.selection.nearest`. This bound holds for any order of summation, so it holds on
-the device, too. If the device has float64, it computes the keys of these rows again, and few rows remain. The
-caller scores the remaining rows exactly, as it does without a device. The result is therefore the same, ties
-included.
+The device computes wᵀx + b of every row in float32, and takes all rows whose key may be among the n smallest
+within the error bound of `core.selection.nearest`. This bound holds for any order of summation, so it holds
+on the device, too. If the device has float64, it computes the keys of these rows again, and few rows remain.
+The caller scores the remaining rows exactly, as it does without a device. The result is therefore the same,
+ties included.
 """
 
 from __future__ import annotations
@@ -171,21 +171,14 @@ class KeptRows:
             getattr(torch, key.__name__)(keys, out=keys)  # NumPy and PyTorch have the same names
             for part, rows in of_each(parts, np.concatenate([own, beyond])):
                 keys[self._sent(part.first_row + part.places(rows))] = torch.inf
-            nth = (
-                torch.topk(keys, n, largest=False, sorted=False).values.max().item()
-                if n < len(keys)
-                else np.inf
-            )
-            reach = np.nextafter(np.float32(nth + 2 * float32_error(plane)), np.float32(np.inf))
-            is_near = keys <= float(min(reach, np.finfo(np.float32).max))
+            reach = np.float32(_nth_smallest(keys, n) + 2 * float32_error(plane))
+            is_near = (keys <= float(np.nextafter(reach, np.float32(np.inf)))) & torch.isfinite(keys)
             yield self._decided(torch.nonzero(is_near)[:, 0].cpu().numpy(), parts, plane, key, n)
 
     def _decided(self, places: Ints, parts: Sequence[Part], plane: Hyperplane, key: np.ufunc, n: int) -> Ints:
-        """Return the rows at these places. If there are more than n, leave out those that float64 rules out."""
+        """Return the rows at these places. If there are more than n, float64 rules out most of the others."""
         found = list(of_each(parts, places))
-        rows = np.concatenate(
-            [np.empty(0, np.int64), *(part.first_row + part.rows(own) for part, own in found)]
-        )
+        rows = np.concatenate([places[:0], *(part.first_row + part.rows(own) for part, own in found)])
         if len(rows) > n and self.device.has_float64:
             weights = parts[0].weights([plane], np.float64)
             scores = torch.cat([part.scores(weights, self._sent(own))[:, 0] for part, own in found])
@@ -251,6 +244,11 @@ class KeptRows:
         self.problem = f"{reason}: the processors scan the pool instead"
         self._parts = ()
         log.warning("%s", self.problem)
+
+
+def _nth_smallest(keys: Tensor, n: int) -> float:
+    """Return the n-th smallest key; infinity if there are only n keys or fewer."""
+    return torch.topk(keys, n, largest=False, sorted=False).values.max().item() if n < len(keys) else np.inf
 
 
 def _bytes_of(X: Any) -> int:

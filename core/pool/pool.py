@@ -119,7 +119,7 @@ class Pool:
         self.codebook = codebook
         self._identity = identity
         self._source = self._saved_source(other)
-        self.kept = other.kept if other is not None else None
+        self.kept: KeptRows | None = other.kept if other is not None else None
         self._columns = columns
         if columns is not None:
             self.ids = columns[0]
@@ -219,8 +219,8 @@ class Pool:
     def score_blocks(self, hyperplanes: Sequence[Hyperplane]) -> Iterator[tuple[int, NDArray[np.float32]]]:
         """Yield the signed margins of all rows under k hyperplanes, in one pass and bounded memory.
 
-        Blocks are computed directly from the mapped files (see `core.linear.scoring`), or by a device that has
-        the rows.
+        Blocks are computed directly from the mapped files (see `core.linear.scoring`), or by the device that
+        has the rows.
 
         Yields
         ------
