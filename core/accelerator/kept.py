@@ -44,8 +44,8 @@ ROOM_A_ROW, ROOM = 24, 1 << 29
 class KeptRows:
     """The first rows of a pool in the memory of a device. Thread-safe; scans take turns.
 
-    If the device has too little memory, or fails, the rows are dropped. There are no more results, and the
-    processors must do the work.
+    While rows are missing, as on a device with too little memory, there are no results, and the processors
+    must do the work. If the device fails, all rows are dropped for good.
 
     Parameters
     ----------
@@ -54,13 +54,14 @@ class KeptRows:
     Attributes
     ----------
     problem : str or None
-        A sentence that says why the rows were dropped.
+        A sentence that says why rows are missing.
     """
 
     def __init__(self, device: Device) -> None:
         self.device = device
         self.problem: str | None = None
         self._parts: tuple[Part, ...] = ()
+        self._is_usable = True
         self._lock = threading.Lock()
         self._growing = threading.Lock()
 
@@ -86,14 +87,19 @@ class KeptRows:
         """
         with self._growing:
             new = [(first, X) for first, X in segments if first + len(X) > self.n_rows]
-            if self.problem is not None or not new:
+            if not self._is_usable or not new:
                 return
             try:
-                if self._have_room(new):
+                if self._has_room(new):
                     for first, X in new:
                         self._send(first, X, go_on)
             except RuntimeError as error:
                 self._fail(error)
+
+    def release(self) -> None:
+        """Drop all rows, for example because the pool is closed; there are no results any more."""
+        with self._lock:
+            self._parts, self._is_usable = (), False
 
     def near(
         self,
@@ -198,21 +204,23 @@ class KeptRows:
                 out[:, first - start : end - start] = scores.T
         return out
 
-    def _have_room(self, new: Sequence[tuple[int, Any]]) -> bool:
-        """Return whether the new rows fit into the device's memory; if they don't, drop all rows."""
+    def _has_room(self, new: Sequence[tuple[int, Any]]) -> bool:
+        """Return whether the device has memory for the new rows; if not, say so in `problem`."""
         free = self.device.free_bytes()
         needed = sum(_bytes_of(X) for _, X in new) + ROOM_A_ROW * (new[-1][0] + len(new[-1][1])) + ROOM
         if free is None or needed <= free:
+            self.problem = None
             return True
-        self._drop(
-            f"The pool needs {bytes_in_words(needed)} of memory on {self.device.label}, where "
-            f"{bytes_in_words(free)} are free"
-        )
+        if self.problem is None:
+            self._tell(
+                f"The pool needs {bytes_in_words(needed)} of memory on {self.device.label}, where "
+                f"{bytes_in_words(free)} are free"
+            )
         return False
 
     def _send(self, first: int, X: Any, go_on: Callable[[], None]) -> None:
         """Send the rows of the segment that starts at the row `first`."""
-        while self.problem is None and (start := self.n_rows) < first + len(X):
+        while self._is_usable and (start := self.n_rows) < first + len(X):
             go_on()
             if isinstance(X, ByteRows):
                 self._put(BytePart.of(first, X, self.device.name))
@@ -228,21 +236,22 @@ class KeptRows:
     def _put(self, part: Part, instead: int = 0) -> None:
         """Add a part, instead of the last parts whose number is given."""
         with self._lock:
-            if self.problem is None:
+            if self._is_usable:
                 self._parts = (*self._parts[: len(self._parts) - instead], part)
 
     def _sent(self, array: NDArray[Any]) -> Tensor:
         return torch.from_numpy(array).to(self.device.name)
 
     def _fail(self, error: RuntimeError) -> None:
-        if isinstance(error, torch.OutOfMemoryError):
-            self._drop(f"{self.device.label} ran out of memory")
-        else:
-            self._drop(f"{self.device.label} failed ({first_line(error)})")
+        """Drop all rows for good, because the device failed."""
+        self._parts, self._is_usable = (), False
+        is_short = isinstance(error, torch.OutOfMemoryError)
+        self._tell(
+            f"{self.device.label} {'ran out of memory' if is_short else f'failed ({first_line(error)})'}"
+        )
 
-    def _drop(self, reason: str) -> None:
+    def _tell(self, reason: str) -> None:
         self.problem = f"{reason}: the processors scan the pool instead"
-        self._parts = ()
         log.warning("%s", self.problem)
 
 

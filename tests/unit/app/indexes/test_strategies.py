@@ -268,7 +268,7 @@ def test_mixtures_follow_the_margin_index_as_the_pool_grows(pool, tmp_path):
         ("mixture:likely=0.9", "shares of a mixture must be at least 0 and sum to 1"),
         (
             "mixture:colour=red",
-            "mixture has the parameters margin, likely, random, budget, random_state; got",
+            "mixture has the parameters margin, likely, random, budget, confidence, random_state; got",
         ),
         ("margin-index:n_clusters=4", "can give margin-index the parameters budget, confidence, share; got"),
     ],

@@ -32,7 +32,10 @@ def test_all_is_well(workspace, health):
     said = health.look()
     assert said["status"] == "ok"
     assert (said["projects"], said["databases"], said["pools"]) == (1, {"ok": 1}, {"complete": 1})
-    assert set(said) == {"status", "version", "projects", "databases", "pools", "load", "uptime_seconds"}
+    assert set(said) == {
+        *("status", "version", "projects", "databases", "pools", "device", "load", "uptime_seconds"),
+    }
+    assert said["device"] is None
     assert set(said["load"]) == {*LOADS, "computing_seconds"}
     for word in ("secret", "ada", project.key, str(project.folder), "labels.db"):
         assert word not in str(said)

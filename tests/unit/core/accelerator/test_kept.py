@@ -288,9 +288,25 @@ def test_a_pool_that_does_not_fit_says_so(pool, monkeypatch, caplog):
     (plane,) = planes(1, pool)
     found, expected = (make_strategy("exhaustive").fit(one).select(plane, 3).ids for one in (own, pool))
     assert found.tolist() == expected.tolist()
-    monkeypatch.setattr(Device, "free_bytes", lambda _: None)
     own.keep_up()
-    assert own.kept.n_rows == 0
+    assert len(caplog.records) == 1
+    monkeypatch.setattr(Device, "free_bytes", lambda _: 10**9)
+    own.keep_up()
+    assert own.kept.holds(len(pool))
+    assert own.kept.problem is None
+
+
+def test_a_pool_that_is_closed_frees_the_memory(pool):
+    """A session that still uses it goes on with the processors."""
+    device, (plane,) = on_device(pool), planes(1, pool)
+    strategy = make_strategy("exhaustive").fit(device)
+    expected = strategy.select(plane).ids
+    device.kept.release()
+    assert device.kept.n_rows == 0
+    assert strategy.select(plane).ids == expected
+    device.keep_up()
+    assert device.kept.n_rows == 0
+    assert device.kept.problem is None
 
 
 @pytest.mark.parametrize(
