@@ -12,15 +12,17 @@ if TYPE_CHECKING:
 
 
 def _opened(context: click.Context, option: click.Parameter, name: str | None) -> Device | None:
-    """Open the device, and print which one scans the pools."""
+    """Open the device, and print where pools are scanned."""
     del context, option
     if name is None:
         return None
     from closecall.core.accelerator.device import open_device
 
     device = open_device(name)
-    scanner = device.label if device is not None else "the processors: there is no graphics processor here"
-    click.echo(f"Pools are scanned by {scanner}.")
+    if device is None:
+        click.echo("There is no graphics processor here: the processors scan the pools.")
+    else:
+        click.echo(f"Pools are scanned on {device.label}.")
     return device
 
 

@@ -9,7 +9,6 @@ import pytest
 from scipy.sparse import csr_array
 
 from closecall.core.accelerator.device import Device
-from closecall.core.accelerator.kept import KeptRows
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.selection import (
     STRATEGIES,
@@ -152,6 +151,7 @@ def make(variant: str, random_state: int = 0) -> QueryStrategy:
 @cache
 def on_a_device(cls: type[QueryStrategy]) -> type[QueryStrategy]:
     """The strategy over pools that a device scans: PyTorch's own use of the CPU."""
+    from closecall.core.accelerator.kept import KeptRows  # imports torch
 
     class OnDevice(cls):  # type: ignore[misc, valid-type]
         def _cover(self, pool: PoolRows) -> None:

@@ -27,9 +27,9 @@ from closecall.app.experiments.bench.boxes import draw_boxes
 from closecall.app.experiments.bench.contenders import (
     Contender,
     contenders,
-    scan_on,
     default_words,
     noting_failure,
+    scan_on,
 )
 from closecall.app.experiments.bench.experiment import Experiment, Row, about
 from closecall.app.experiments.bench.figure import check_figure, draw
