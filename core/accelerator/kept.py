@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 PART_BYTES = 1 << 28
 """Size in bytes up to which float32 and float16 rows of several segments are joined."""
 
-BLOCK_VALUES = 1 << 24
+BLOCK_VALUES = 1 << 26
 """Number of values that are scored at a time. Values that are not float32 are converted first."""
 
 TOGETHER = 4
