@@ -87,7 +87,10 @@ def _try_out(torch: Any, device: Device) -> None:
     try:
         unit = torch.eye(_TRIED, device=device.name)
         factors = torch.linspace(0.1, 1, 8 * _TRIED, device=device.name).reshape(_TRIED, 8)
-        is_exact = all(torch.equal(unit @ some, some) for some in (factors, factors[:, :1]))
+        nothing = torch.zeros(8, device=device.name)
+        is_exact = all(
+            torch.equal(torch.addmm(nothing[:n], unit, factors[:, :n]), factors[:, :n]) for n in (1, 8)
+        )
     except RuntimeError as error:
         raise InputError(f"The device {device.label} can't be used: {first_line(error)}") from error
     if not is_exact:

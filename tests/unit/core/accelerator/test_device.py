@@ -73,11 +73,11 @@ def test_a_device_that_fails_is_refused_in_a_sentence(monkeypatch):
 
 def test_a_device_with_rough_products_is_refused(monkeypatch):
     """As if it multiplied in TF32, which keeps ten bits of each factor."""
-    exact = torch.Tensor.__matmul__
+    exact = torch.addmm
 
-    def rough(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-        return exact(one, (other.view(torch.int32) & ~0x1FFF).view(torch.float32))
+    def rough(added: torch.Tensor, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        return exact(added, one, (other.contiguous().view(torch.int32) & ~0x1FFF).view(torch.float32))
 
-    monkeypatch.setattr(torch.Tensor, "__matmul__", rough)
+    monkeypatch.setattr(torch, "addmm", rough)
     with pytest.raises(InputError, match="cpu can't be used: it rounds before it multiplies"):
         open_device("cpu")
