@@ -149,6 +149,7 @@ export interface RoundNotes extends Record<Measured, number | null> {
   full_scan_ms: number | null;
   /** Whether only a part of the items was scanned. */
   full_scan_is_estimate?: boolean;
+  full_scan_device?: string | null;
   total: number;
   n_labels: number | null;
   held_out: number;

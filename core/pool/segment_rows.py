@@ -81,14 +81,23 @@ class SegmentRows:
                 yield segment.first_row + first, decoded(X)
 
     def score_blocks(
-        self, hyperplanes: Sequence[Hyperplane], segments: Collection[int] | None = None
+        self,
+        hyperplanes: Sequence[Hyperplane],
+        segments: Collection[int] | None = None,
+        *,
+        start_row: int = 0,
     ) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """Yield the signed margins of rows under hyperplanes; see `Pool.score_blocks`."""
+        """Yield the signed margins of the rows from `start_row` on; see `Pool.score_blocks`."""
         wanted = self.segments if segments is None else [self.segments[number] for number in segments]
+        parts = [part for part in wanted if part.first_row + len(part) > start_row]
+        skips = [max(0, start_row - part.first_row) for part in parts]
+        rows = [
+            (part.first_row + skip, cut(part.X, skip, len(part)))
+            for part, skip in zip(parts, skips, strict=True)
+        ]
         if self.byte_segments:
-            pairs = ((part.first_row, cast(ByteRows, part.X)) for part in wanted if hyperplanes)
-            return ((first, X.scores(hyperplanes)) for first, X in pairs)
-        return score_blocks(((part.first_row, part.X) for part in wanted), hyperplanes)
+            return ((first, X.scores(hyperplanes)) for first, X in rows if hyperplanes)
+        return score_blocks(rows, hyperplanes)
 
     @property
     def byte_segments(self) -> tuple[tuple[int, ByteRows], ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from copy import copy
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +15,9 @@ from closecall.core.linear.scoring import score_blocks
 from closecall.core.numerics.rows import Rows, cut, is_sparse
 from closecall.core.quantization.byte_rows import ByteRows
 from closecall.core.selection.reader import Ids
+
+if TYPE_CHECKING:
+    from closecall.core.accelerator.kept import KeptRows
 
 
 class ArrayPool:
@@ -47,12 +51,22 @@ class ArrayPool:
         self.byte_segments: tuple[tuple[int, ByteRows], ...] = ()
         self.segment_starts = np.arange(min(1, n_rows))
         self.crew = None
+        self.kept: KeptRows | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    def scores(self, hyperplane: Hyperplane) -> NDArray[np.float32]:
-        """Return wᵀx + b of every row, of shape (N,), in float32."""
+    def kept_on(self, kept: KeptRows) -> ArrayPool:
+        """Return the same pool, scanned by a device; a sparse pool is returned as it is."""
+        if self.is_sparse:
+            return self
+        own = copy(self)
+        own.kept = kept
+        kept.keep_up([(0, self._X)])
+        return own
+
+    def scores(self, hyperplane: Hyperplane, *, repeatable: bool = False) -> NDArray[np.float32]:  # noqa: ARG002
+        """Return wᵀx + b of every row, of shape (N,), in float32; the result is always repeatable."""
         return np.concatenate([scores[0] for _, scores in self.score_blocks([hyperplane])])
 
     def score_blocks(

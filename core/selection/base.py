@@ -77,6 +77,7 @@ class QueryStrategy(ABC):
     pool_: PoolRows
     reader_: RowReader
     _thrifty: QueryStrategy | None = None
+    _certain: QueryStrategy | None = None
 
     def __init__(self, *, random_state: int = 0) -> None:
         self.random_state = random_state
@@ -225,6 +226,27 @@ class QueryStrategy(ABC):
 
         All these parameters must be `query_params`. Override this method if a query can be given a smaller
         budget of rows.
+        """
+        return {}
+
+    def certain(self) -> QueryStrategy:
+        """Return a variant of this strategy that uses the same index, but searches all rows without it.
+
+        A server selects with the variant while a device scans the pool (`core.accelerator`). The two
+        strategies have the same name, and differ only in `certain_params`. If there is no variant, return
+        this strategy.
+        """
+        changes = self.certain_params()
+        if not changes:
+            return self
+        if self._certain is None:
+            self._certain = type(self)(**{**self.params(), **changes}).sharing(self)
+        return self._certain
+
+    def certain_params(self) -> dict[str, Any]:
+        """Return the parameters that `certain` changes, with their new values; none by default.
+
+        All these parameters must be `query_params`. Override this method if an index can miss rows.
         """
         return {}
 

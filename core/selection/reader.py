@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 from numba import carray, njit  # type: ignore[attr-defined]
@@ -17,6 +17,9 @@ from closecall.core.numerics.jit import float32_at, prefetch
 from closecall.core.numerics.rows import Rows as Features
 from closecall.core.numerics.rows import as_bytes, product
 from closecall.core.quantization.byte_rows import ByteRows
+
+if TYPE_CHECKING:
+    from closecall.core.accelerator.kept import KeptRows
 
 Ids = NDArray[np.int64]
 Rows = NDArray[np.int64]
@@ -49,8 +52,11 @@ class PoolRows(Protocol):
     def __len__(self) -> int:
         """Return N, the number of rows."""
 
-    def scores(self, hyperplane: Hyperplane) -> NDArray[np.float32]:
-        """Return wᵀx + b of every row, of shape (N,), computed in float32."""
+    def scores(self, hyperplane: Hyperplane, *, repeatable: bool = False) -> NDArray[np.float32]:
+        """Return wᵀx + b of every row, of shape (N,), computed in float32.
+
+        If `repeatable`, the last bits don't depend on whether a device scans the pool.
+        """
 
     def score_blocks(
         self, hyperplanes: Sequence[Hyperplane], segments: Collection[int] | None = None
@@ -82,6 +88,10 @@ class PoolRows(Protocol):
         A block of m rows gives a pair: the number of its first row, and the features, of shape
         (m, n_features).
         """
+
+    @property
+    def kept(self) -> KeptRows | None:
+        """The rows in the memory of a device that scans them, if there is one."""
 
     @property
     def byte_segments(self) -> Sequence[tuple[int, ByteRows]]:

@@ -4,6 +4,8 @@ The pool is scored in float32, block by block, for all queries at once. Those ro
 n smallest so far are scored again in float64 (see `core.selection.nearest`). This is done right after the
 block is scored, while the rows are in the cache of the processor. A scan keeps only n rows per query, however
 large the pool is.
+
+If a device has the rows (`core.accelerator`), it finds the rows to score again, with the same result.
 """
 
 from __future__ import annotations
@@ -80,6 +82,13 @@ class Scan:
     def run(self, pool: PoolRows, reader: RowReader, segments: Sequence[int] | None) -> list[Ranked]:
         """Return the n best rows for each query, and their keys under the balanced hyperplane."""
         scans = [_Scan(pool, reader, query, self.key) for query in self.queries]
+        if pool.kept is not None and segments is None:
+            planes, ns = [one.hyperplane for one in scans], [one.n for one in scans]
+            near = pool.kept.near(planes, self.key, ns, [one.excluded for one in scans], len(pool))
+            if near is not None:
+                for one, rows in zip(scans, near, strict=True):
+                    one.settle(rows)
+                return [one.best for one in scans]
         for first_row, scores in pool.score_blocks([one.hyperplane for one in scans], segments):
             for one, own in zip(scans, scores, strict=True):
                 one.add(first_row, own)
@@ -92,25 +101,29 @@ class _Scan:
     def __init__(self, pool: PoolRows, reader: RowReader, query: Query, key: np.ufunc) -> None:
         self.hyperplane, _ = balanced(query.plane())
         self._reader = reader
-        self._n = query.n
+        self.n = query.n
         self._key = key
-        self._excluded = excluded_rows(pool, query)
+        self.excluded = excluded_rows(pool, query)
         self._error = float32_error(self.hyperplane)
         self.best: Ranked = np.empty(0, dtype=np.int64), np.empty(0)
 
     def add(self, first_row: int, scores: NDArray[np.float32]) -> None:
         """Process the scores of a block of rows that starts at `first_row`; overwrite `scores`."""
         keys = self._key(scores, out=scores)
-        start, end = np.searchsorted(self._excluded, [first_row, first_row + len(keys)])
-        keys[self._excluded[start:end] - first_row] = np.inf
+        start, end = np.searchsorted(self.excluded, [first_row, first_row + len(keys)])
+        keys[self.excluded[start:end] - first_row] = np.inf
         best_rows, best_keys = self.best
-        if len(best_rows) < self._n:
-            near = within_reach(keys, self._n, self._error)
+        if len(best_rows) < self.n:
+            near = within_reach(keys, self.n, self._error)
         else:
             near = at_most(keys, best_keys[-1] + self._error)
         if len(near):
-            rows = first_row + near
-            exact = self._key(self._reader.scores(rows, self.hyperplane))
-            self.best = nearest_first(
-                np.concatenate([best_rows, rows]), np.concatenate([best_keys, exact]), self._n
-            )
+            self.settle(first_row + near)
+
+    def settle(self, rows: Rows) -> None:
+        """Score rows in float64, and keep the n rows with the smallest key of these and earlier rows."""
+        best_rows, best_keys = self.best
+        exact = self._key(self._reader.scores(rows, self.hyperplane))
+        self.best = nearest_first(
+            np.concatenate([best_rows, rows]), np.concatenate([best_keys, exact]), self.n
+        )

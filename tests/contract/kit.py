@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from closecall.core.accelerator.device import Device
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.selection import (
     STRATEGIES,
@@ -17,6 +20,8 @@ from closecall.core.selection import (
     make_strategy,
 )
 from tests.scale import thorough
+
+CPU = Device("cpu", "cpu")
 
 SMALL = {"n_functions": 60, "n_compared": 60, "n_candidates": 20, "megabytes": 1}
 PAPER = {**SMALL, "n_compared": 0}
@@ -30,6 +35,11 @@ VARIANTS: dict[str, tuple[str, dict]] = {
     "margin-index": ("margin-index", {}),
     "margin-index, budget": ("margin-index", {"budget": 40, "n_clusters": 5}),
     "margin-index, near-exact": ("margin-index", {"budget": None, "confidence": 1 - 1e-9}),
+    "margin-index, certain": ("margin-index", {"confidence": 1.0}),
+    "margin-index, certain, on a device": ("margin-index", {"confidence": 1.0}),
+    "exhaustive, on a device": ("exhaustive", {}),
+    "likely-positive, on a device": ("likely-positive", {}),
+    "mixture, on a device": ("mixture", {}),
     "h-hash": ("h-hash", {}),
     "h-hash, tables": ("h-hash", {**CODES, "structure": "tables"}),
     "h-hash, guaranteed": ("h-hash", {**CODES, "structure": "tables", "radius": 0.3, "epsilon": 1.0}),
@@ -98,6 +108,9 @@ OF_EACH_KIND = {
     *(name for name in ALL if "," not in name),
     "margin-index, budget",
     "margin-index, near-exact",
+    "margin-index, certain, on a device",
+    "exhaustive, on a device",
+    "likely-positive, on a device",
     "h-hash, guaranteed",
     "bh-hash, tables",
     "h-hash-weighted, table, as in the paper",
@@ -113,7 +126,14 @@ every_strategy = pytest.mark.parametrize(
     "variant", [name if name in OF_EACH_KIND else thorough(name) for name in ALL]
 )
 
-EXACT = ["exhaustive", "subsample, all of a pool", "margin-index, near-exact"]
+EXACT = [
+    "exhaustive",
+    "exhaustive, on a device",
+    "subsample, all of a pool",
+    "margin-index, near-exact",
+    "margin-index, certain",
+    "margin-index, certain, on a device",
+]
 """Those that promise the nearest items there are, on pools of the sizes of this suite."""
 
 
@@ -122,7 +142,22 @@ def make(variant: str, random_state: int = 0) -> QueryStrategy:
     if variant not in VARIANTS:
         return LowestIdFirst(random_state=random_state)
     name, params = VARIANTS[variant]
-    return make_strategy(name, random_state=random_state, **params)
+    strategy = make_strategy(name, random_state=random_state, **params)
+    if not variant.endswith("on a device"):
+        return strategy
+    return on_a_device(type(strategy))(random_state=random_state, **params)
+
+
+@cache
+def on_a_device(cls: type[QueryStrategy]) -> type[QueryStrategy]:
+    """The strategy over pools that a device scans: PyTorch's own use of the CPU."""
+    from closecall.core.accelerator.kept import KeptRows  # imports torch
+
+    class OnDevice(cls):  # type: ignore[misc, valid-type]
+        def _cover(self, pool: PoolRows) -> None:
+            super()._cover(pool.kept_on(KeptRows(CPU)) if isinstance(pool, ArrayPool) else pool)
+
+    return OnDevice
 
 
 def nearest(variant: str) -> bool:

@@ -157,6 +157,12 @@ def thumbnail(session: SessionState, item: int) -> str:
     return look_of(item, session.project.pictures.thumbnail)["src"]
 
 
+def _device_of(session: SessionState) -> str | None:
+    """Return the name of the device that scans the pool, or None if the processors scan it."""
+    device = session.project.store.device
+    return device.name if device is not None and session.project.indexes.device_state == "ready" else None
+
+
 def _notes(session: SessionState, shown: SelectionRecord | None, counts: Counts) -> dict[str, Any]:
     """Return the statistics of the selection `shown`; `counts`, `now` and `advice` may be newer."""
     pool, advice = session.project.pool, session.concept.milestones.advice
@@ -165,6 +171,7 @@ def _notes(session: SessionState, shown: SelectionRecord | None, counts: Counts)
         "selection_ms": shown.selection_ms if shown else None,
         "full_scan_ms": session.project.indexes.full_scan.beside(shown.id) if shown else None,
         "full_scan_is_estimate": factor_of(n_items) > 1,
+        "full_scan_device": _device_of(session),
         "margin": shown.margin if shown else None,
         "scored": shown.items_scored if shown else 0,
         "total": shown.items_total if shown else n_items,

@@ -16,6 +16,7 @@ from closecall.app.experiments.bench.commands.options import (
     setting_option,
 )
 from closecall.app.runtime.dask_option import dask_option
+from closecall.app.runtime.device_option import device_option
 
 
 @click.command("select")
@@ -57,6 +58,7 @@ from closecall.app.runtime.dask_option import dask_option
     "Hyperplanes before any is timed; as many as --queries for a pool that has long been in use.",
 )
 @click.option("--cold", is_flag=True, help="Let sessions remember nothing.")
+@device_option
 @indexes_option
 @seed_option("everything random")
 @dask_option
@@ -76,7 +78,8 @@ def bench_select(folder: Path, json_file: Path | None, **words: Any) -> None:
 
     Each strategy is also compared with the random subsample that takes as long. Repeat --setting, --strategy
     and --items to measure several. The pool needs no classes if --planes-of names a pool with classes. With
-    --draws, a second table compares the strategies with h-hash. Draws share the hyperplanes of --planes.
+    --draws, a second table compares the strategies with h-hash. Draws share the hyperplanes of --planes. With
+    --device, the exhaustive scan is measured both on the processors and on the device.
     """
     from closecall.app.experiments.bench.experiment import run
     from closecall.app.experiments.bench.select import Selection
