@@ -88,3 +88,15 @@ def killed_pools(
 def _build_in_child(word: str, path: Path, dtype: str | None) -> None:
     small_parts()
     build(source_from(word), path, dtype=dtype, threads=2)  # type: ignore[arg-type]
+
+
+def gapped_pool(path: Path, n: int, d: int = 8, *, seed: int = 0, **options: object) -> Pool:
+    """A pool of n items in some ten segments, with the ids of the contract suite's pools: 5, 8, 11, …"""
+    from tests.fakes import FakeSource
+
+    items = 5 + 3 * n
+    held_out = np.setdiff1d(np.arange(items), 5 + 3 * np.arange(n))
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        small_parts(monkeypatch, first=n // 20, segment=n // 8, chunk=97)
+        source = FakeSource(items, d, seed=seed, held_out=held_out, lean=1.0)
+        return build(source, path, **options)  # type: ignore[arg-type]

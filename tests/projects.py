@@ -41,8 +41,8 @@ def digits_pool(n_items: int = N_ITEMS) -> Path:
 
 
 @contextmanager
-def open_workspace(folder: Path) -> Iterator[Workspace]:
-    with Workspace(folder) as workspace:
+def open_workspace(folder: Path, **options: Any) -> Iterator[Workspace]:
+    with Workspace(folder, **options) as workspace:
         yield workspace
 
 

@@ -23,12 +23,15 @@ from closecall.app.experiments.compare import compare
 from closecall.app.projects.data_folder import data_folder
 from closecall.app.projects.oidc import SIGN_IN_DAYS
 from closecall.app.runtime import malloc
+from closecall.app.runtime.dask_option import dask_option
+from closecall.app.runtime.device_option import device_option
 from closecall.app.runtime.interruption import RESUMES, if_stopped
 from closecall.core.errors import InputError
 
 if TYPE_CHECKING:
     from closecall.app.projects.roles import Roles
     from closecall.app.server.asgi import Listening
+    from closecall.core.accelerator.device import Device
     from closecall.core.pool.build_size import FeatureType
 
 
@@ -179,6 +182,8 @@ def demo(
     help="Let other servers serve the same projects, too, each started with this option; the labels must be "
     "in PostgreSQL.",
 )
+@dask_option
+@device_option
 @_serving_options
 @if_stopped("Answers are stored, and the same command serves them again.")
 def serve_project(
@@ -187,6 +192,7 @@ def serve_project(
     annotators: tuple[str, ...],
     database: str | None,
     shared: bool,
+    device: Device | None,
     way: Listening,
 ) -> None:
     """Serve PROJECT, a project's folder or a folder of projects."""
@@ -205,7 +211,7 @@ def serve_project(
         folder = project.resolve()
         require_database(folder, checked_database(database))
         with (
-            Workspace(folder.parent, folder.name, roles, shared=shared) as workspace,
+            Workspace(folder.parent, folder.name, roles, shared=shared, device=device) as workspace,
             prepared_in_background(),
         ):
             _tell_of_owners(workspace.project(folder.name).roles)
@@ -220,7 +226,7 @@ def serve_project(
                 f"There is no project at {project}: give a project's folder, or a folder of projects"
             )
         with (
-            Workspace(project, roles=roles, database=database, shared=shared) as workspace,
+            Workspace(project, roles=roles, database=database, shared=shared, device=device) as workspace,
             prepared_in_background(),
         ):
             _tell_of_owners(roles)

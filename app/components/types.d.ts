@@ -149,6 +149,7 @@ export interface RoundNotes extends Record<Measured, number | null> {
   full_scan_ms: number | null;
   /** Whether only a part of the items was scanned. */
   full_scan_is_estimate?: boolean;
+  full_scan_device?: string | null;
   total: number;
   n_labels: number | null;
   held_out: number;
@@ -162,6 +163,8 @@ export interface RoundNotes extends Record<Measured, number | null> {
   part: string | null;
   /** Whether it was selected with a smaller budget, because the server was busy. */
   hurried?: boolean;
+  /** Number of items that were not searched, because workers did not answer in time. */
+  missing?: number;
   searched: string | null;
   awaited: string | null;
   advice: string | null;

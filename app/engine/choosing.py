@@ -199,6 +199,7 @@ def _first(n: int, one: Selection, other: Selection) -> Selection:
         seconds=one.seconds + other.seconds,
         scored=one.scored + other.scored,
         probability=None,
+        missing=max(one.missing, other.missing),
     )
 
 

@@ -22,7 +22,7 @@ from closecall.app.engine.selection import Chosen, select_items
 from closecall.app.engine.selection_parameters import AUDIT
 from closecall.app.engine.training import wait_until_trainable
 from closecall.app.runtime.cores import a_core
-from closecall.core.selection import PoolExhausted
+from closecall.core.selection import PoolExhausted, SearchIncomplete
 from closecall.storage import Counts, SelectionRecord, Standing, StorageError
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ class Lookahead:
             }
             try:
                 chosen = self._chosen(standing, supposed[first])
-            except PoolExhausted:
+            except (PoolExhausted, SearchIncomplete):
                 return {}
         return {
             word: Future(

@@ -21,6 +21,7 @@ from closecall.app.engine.selection_parameters import (
     GROUP_RULE,
     GROUPS,
     HURRIED,
+    INCOMPLETE,
     OVERLAP,
     PART,
     PASSED,
@@ -307,6 +308,8 @@ def _select(occasion: Occasion, trained: Trained, standing: Standing, *, n: int,
     parameters: dict[str, Any] = strategy.params() if why == "strategy" else {}
     if is_thrifty and why == "strategy":
         parameters[HURRIED] = True
+    if selection.missing:
+        parameters[INCOMPLETE] = selection.missing
     if occasion.include_skipped:
         parameters[SKIPPED_TOO] = True
     if remembered and why == "strategy":

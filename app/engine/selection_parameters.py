@@ -26,6 +26,12 @@ HURRIED = "hurried"
 The parameters of the strategy are then those of its thrifty form, such as a smaller budget.
 """
 
+INCOMPLETE = "incomplete"
+"""Selection parameter: number of rows that were not searched, because workers did not answer in time.
+
+The strategy should have read these rows (`core.workers.crew`). Such a selection can't be repeated.
+"""
+
 PART = "part"
 """Selection parameter: the part of the mixture strategy that chose the item."""
 
@@ -121,6 +127,7 @@ OF_THE_QUERY = (
     REMEMBERED,
     SUPPOSED,
     HURRIED,
+    INCOMPLETE,
     PART,
     BATCH,
     SEARCH,
@@ -152,6 +159,11 @@ def description_of(record: SelectionRecord) -> str:
 def is_hurried(record: SelectionRecord) -> bool:
     """Return whether a thrifty form of the strategy made the selection; see `HURRIED`."""
     return HURRIED in record.parameters
+
+
+def missing_rows(record: SelectionRecord) -> int:
+    """Return the number of rows that the selection should have searched, but could not; see `INCOMPLETE`."""
+    return int(record.parameters.get(INCOMPLETE, 0))
 
 
 def is_of_many(record: SelectionRecord) -> bool:

@@ -15,12 +15,13 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict, deque
+from contextlib import suppress
 
 import numpy as np
 
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.pool.pool import Pool
-from closecall.core.selection import make_strategy
+from closecall.core.selection import SearchIncomplete, make_strategy
 
 RECENT = 5
 """Number of measurements of which the shortest is shown."""
@@ -85,7 +86,8 @@ class FullScanTimes:
         self._is_used = False
         began = time.monotonic()
         self._discard(len(pool))
-        self._times.append((len(pool), _timed(pool) * factor_of(len(pool))))
+        with suppress(SearchIncomplete):
+            self._times.append((len(pool), _timed(pool) * factor_of(len(pool))))
         share = SHARE if len(self._times) == RECENT else FIRST_SHARE
         self._rest_until = time.monotonic() + (time.monotonic() - began) * (1 / share - 1)
 

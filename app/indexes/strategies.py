@@ -6,8 +6,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from closecall.app.display.phrases import cost
 from closecall.app.display.strategy_labels import label_of
@@ -23,6 +25,7 @@ from closecall.core.pool.pool import Pool
 from closecall.core.selection import (
     STRATEGIES,
     QueryStrategy,
+    SearchIncomplete,
     covering,
     make_strategy,
     strategy_class,
@@ -31,6 +34,10 @@ from closecall.core.selection import (
 from closecall.core.selection.files import remove_leftovers
 from closecall.core.selection.former import move_former_indexes
 from closecall.core.selection.hashed import HashedSearch
+
+if TYPE_CHECKING:
+    from closecall.core.accelerator.device import Device
+    from closecall.core.accelerator.kept import KeptRows
 
 log = logging.getLogger(__name__)
 
@@ -91,6 +98,8 @@ class Indexes:
         Gets the news `pool` and `index` (`app.runtime.news`).
     alone : bool
         Whether no other process writes to `folder`. If so, files that killed processes left are removed.
+    device : Device or None
+        Device that scans the pool, if there is one. A thread sends the rows to it.
     """
 
     def __init__(
@@ -101,7 +110,10 @@ class Indexes:
         *,
         news: News | None = None,
         alone: bool = True,
+        device: Device | None = None,
     ) -> None:
+        self._kept = _kept_rows(device) if device is not None else None
+        self._sending = Watch("device", self._send, POLL_SECONDS)
         self._news = news or News()
         self._alone = alone
         self._open_pool = open_pool
@@ -124,10 +136,15 @@ class Indexes:
             move_former_indexes(self._folder)
         self._catch_up()
         self._watch.start()
+        if self._kept is not None:
+            self._sending.start()
 
     def close(self) -> None:
-        """Stop watching and building, and wait for the thread's end."""
+        """Stop watching and building, and wait for the threads' end."""
         self._watch.close()
+        if self._kept is not None:
+            self._sending.close()
+            self._kept.release()
 
     @property
     def pool(self) -> Pool | None:
@@ -140,6 +157,19 @@ class Indexes:
         known = list(self._indexes.values())
         problems = [self._pool_problem, *(one.failure for one in known), *(one.notice for one in known)]
         return next(filter(None, problems), None) or self._troubles.first
+
+    @property
+    def device_state(self) -> str | None:
+        """Return "ready" if a device scans the pool, and "sending" or "trouble" if it lacks rows.
+
+        The state is None without a device, and for a sparse pool, which only the processors scan.
+        """
+        pool = self._pool
+        if pool is None or pool.kept is None:
+            return None
+        if pool.kept.holds(len(pool)):
+            return "ready"
+        return "trouble" if pool.kept.problem else "sending"
 
     @property
     def full_scan_ms(self) -> float | None:
@@ -168,8 +198,16 @@ class Indexes:
     def get(self, word: str) -> QueryStrategy | None:
         """Return the fitted strategy, or None while its index is being built.
 
-        Calls return the same object until the index is replaced.
+        Calls return the same object until the index is replaced, or until a device begins or ceases to scan
+        the pool. While it scans, strategies search all rows without an index (`QueryStrategy.certain`).
         """
+        strategy = self._shared(word)
+        if strategy is None or self._kept is None or not self._kept.holds(strategy.n_items):
+            return strategy
+        return strategy.certain()
+
+    def _shared(self, word: str) -> QueryStrategy | None:
+        """Return the strategy, which shares its index with others, or None while the index is being built."""
         self.full_scan.note_use()
         state = self.state(word)
         if state.fitted is None and word in self._asked:
@@ -207,6 +245,16 @@ class Indexes:
         """Return the state of the strategy `word`'s index. It is empty if the index was never requested."""
         return self._asked.get(word) or IndexState()
 
+    def _first_pool(self) -> Pool | None:
+        pool = self._open_pool()
+        return pool.kept_on(self._kept) if pool is not None and self._kept is not None else pool
+
+    def _send(self) -> None:
+        """Send the rows of the pool to the device."""
+        if self._pool is not None:
+            with self._troubles.noted("Sending the pool to the device that scans it"):
+                self._pool.keep_up(self._sending.go_on)
+
     def _unfitted(self, word: str) -> QueryStrategy:
         return strategy_from(word, random_state=self._seed)
 
@@ -216,7 +264,7 @@ class Indexes:
 
     def _look_after_all(self) -> None:
         try:
-            pool = self._pool.refreshed() if self._pool else self._open_pool()
+            pool = self._pool.refreshed() if self._pool else self._first_pool()
         except InputError as error:
             self._pool_problem = str(error)
             return
@@ -304,6 +352,12 @@ class Indexes:
             return fitted
 
 
+def _kept_rows(device: Device) -> KeptRows:
+    from closecall.core.accelerator.kept import KeptRows  # imports torch
+
+    return KeptRows(device)
+
+
 def _needed(name: str, pool: Pool) -> Step:
     """Return which Numba functions must be compiled before the index is fitted; see `app.runtime.kernels`."""
     is_plain = name in STRATEGIES and not issubclass(STRATEGIES[name], HashedSearch)
@@ -336,5 +390,6 @@ def _some_hyperplane(pool: Pool) -> Hyperplane | None:
 def _rehearsed(fitted: QueryStrategy, hyperplane: Hyperplane | None) -> QueryStrategy:
     """Return the strategy after a first query, which maps files and loads compiled code."""
     if hyperplane is not None:
-        fitted.select(hyperplane)
+        with suppress(SearchIncomplete):
+            fitted.select(hyperplane)
     return fitted

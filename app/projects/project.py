@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ from closecall.app.projects.roles import OPERATOR, Person, Roles
 from closecall.app.projects.uploads import Uploads
 from closecall.app.projects.webhooks import HappeningWatch
 from closecall.app.runtime import kernels
+from closecall.app.runtime.dask_option import with_workers
 from closecall.core.audit import is_overlap_turn
 from closecall.core.duplicates import ItemGroups
 from closecall.core.errors import InputError
@@ -40,6 +41,9 @@ from closecall.core.warmup import load_training
 from closecall.storage import ConceptRecord, Concepts, Happenings, LabelLog, SessionRecord
 from closecall.storage.groupings import Groupings
 from closecall.storage.imports import IMPORT
+
+if TYPE_CHECKING:
+    from closecall.core.accelerator.device import Device
 
 
 class Project:
@@ -59,6 +63,8 @@ class Project:
         The object that this object replaces, if any. This object takes over the former object's store.
     shared : bool
         Whether other servers serve the project, too.
+    device : Device or None
+        Device that scans the pool, if there is one.
 
     Attributes
     ----------
@@ -82,6 +88,7 @@ class Project:
         *,
         former: Self | None = None,
         shared: bool = False,
+        device: Device | None = None,
     ) -> None:
         self.folder = folder
         self.key = folder.name
@@ -93,7 +100,7 @@ class Project:
         self.roles = (roles or Roles()).joined(file.owners, file.annotators)
         with ExitStack() as undo:
             if former is None:
-                self.store = undo.enter_context(ProjectStore(folder, file, shared=shared))
+                self.store = undo.enter_context(ProjectStore(folder, file, shared=shared, device=device))
             else:
                 self.store = former.store
             self._open_description(file)
@@ -122,7 +129,9 @@ class Project:
             if self.builder:
                 opened.callback(self.builder.stop)
             index_path = file.index_path(self.folder)
-            self.indexes = Indexes(self._open_pool, index_path, news=self.news, alone=is_alone)
+            self.indexes = Indexes(
+                self._open_pool, index_path, news=self.news, alone=is_alone, device=store.device
+            )
             self.indexes.start()
             opened.callback(self.indexes.close)
             self.duplicates = Duplicates(lambda: self.pool, KeptGroups(Groupings(self.database)))
@@ -482,7 +491,7 @@ class Project:
     def _open_pool(self) -> Pool | None:
         if self.builder is not None and not (self.pool_path / "pool.json").exists():
             return None
-        pool = Pool.open(self.pool_path)
+        pool = with_workers(Pool.open(self.pool_path))
         return pool if len(pool) else None
 
 

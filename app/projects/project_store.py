@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
 
 from closecall.app.engine.leases import Leases, renew_seconds
@@ -31,6 +31,9 @@ from closecall.app.runtime.turns import Turns
 from closecall.core.errors import InputError
 from closecall.storage import Activity, Archive, Claims, Database, LabelLog, LeaseTable, Notice, StorageError
 from closecall.storage.rows import now_ms
+
+if TYPE_CHECKING:
+    from closecall.core.accelerator.device import Device
 
 LEAST_PAUSE = 0.1
 """Minimum number of seconds between two stores of the sessions' activity."""
@@ -50,6 +53,8 @@ class ProjectStore:
         The project's settings when it is opened.
     shared : bool
         Whether other servers serve the project, too.
+    device : Device or None
+        Device that scans the pool, if there is one.
 
     Attributes
     ----------
@@ -77,7 +82,9 @@ class ProjectStore:
         If the database can't be used.
     """
 
-    def __init__(self, folder: Path, file: ProjectFile, *, shared: bool = False) -> None:
+    def __init__(
+        self, folder: Path, file: ProjectFile, *, shared: bool = False, device: Device | None = None
+    ) -> None:
         if shared and not file.database:
             raise InputError(
                 f"Several servers need labels in PostgreSQL, but those of {folder} are in a file: move them "
@@ -86,6 +93,7 @@ class ProjectStore:
         self.folder = folder
         self.file = file
         self.is_shared = shared
+        self.device = device
         self._changing = threading.Lock()
         self._retry_at = -math.inf  # when activity may be stored
         self.troubles = Troubles()

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from closecall.core.errors import InputError
 
-Extra = Literal["bench", "oidc", "peers", "reports"]
+Extra = Literal["bench", "dask", "oidc", "peers", "reports"]
 """The extras in pyproject.toml that `app` imports; only `storage` imports the extra "postgresql"."""
 
 

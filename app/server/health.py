@@ -69,8 +69,17 @@ class Health:
             "projects": len(projects),
             "databases": dict(databases),
             "pools": dict(Counter(map(_pool, projects))),
+            "device": self._device(projects),
             "load": _load(projects) | {"computing_seconds": round(computing_seconds(), 3)},
         }
+
+    def _device(self, projects: Sequence[OpenProject]) -> dict[str, Any] | None:
+        """Return the device that scans pools, and the number of pools by `Indexes.device_state`, or None."""
+        device = self._workspace.device
+        if device is None:
+            return None
+        states = Counter(project.indexes.device_state or "processors" for project in projects)
+        return {"name": device.label, "pools": dict(states)}
 
     def _databases(self, projects: Sequence[OpenProject]) -> list[str]:
         """Return, for each project, "ok" or the kind of error that storing a label would raise."""

@@ -18,7 +18,7 @@ from closecall.app.engine.selection_parameters import BATCH, is_of_many
 from closecall.app.sessions.answers import Outcome, parse_answers, store_presses
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
-from closecall.core.selection import PoolExhausted
+from closecall.core.selection import PoolExhausted, SearchIncomplete
 from closecall.storage import AnswerRecord, AppendResult, SelectionRecord, StorageError
 
 if TYPE_CHECKING:
@@ -180,6 +180,8 @@ class BatchSession(ABC):
         except PoolExhausted:
             session.exhausted = True
             session.project.leases.keep(session.id, ())
+        except SearchIncomplete as error:
+            session.trouble = str(error)
         except StorageError as error:
             if error.kind == "moved":
                 raise

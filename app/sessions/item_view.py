@@ -21,7 +21,7 @@ from closecall.app.engine.selection_parameters import is_of_many
 from closecall.app.runtime.cores import a_core
 from closecall.app.sessions.answers import Outcome, Press, parse_answers, store_presses
 from closecall.core.pool.pool import Pool
-from closecall.core.selection import PoolExhausted
+from closecall.core.selection import PoolExhausted, SearchIncomplete
 from closecall.storage import AnswerRecord, AppendResult, Refusal, SelectionRecord, StorageError
 
 if TYPE_CHECKING:
@@ -256,6 +256,8 @@ class ItemView:
                 self._begin_round(member, self.project.log.record_selection(chosen.record), chosen)
             except PoolExhausted:
                 continue
+            except SearchIncomplete as error:
+                self.session.trouble = str(error)
             except StorageError as error:
                 if error.kind == "moved":
                     raise

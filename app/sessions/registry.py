@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from closecall.app.engine.leases import Leases
 from closecall.app.projects.project import Project
@@ -24,6 +24,9 @@ from closecall.app.sessions.similar.session import SimilarSession
 from closecall.app.sessions.word_search import WordSession
 from closecall.storage import SessionRecord
 
+if TYPE_CHECKING:
+    from closecall.core.accelerator.device import Device
+
 V = TypeVar("V")
 
 
@@ -32,7 +35,7 @@ class OpenProject(Project):
 
     Parameters
     ----------
-    folder, roles, former, shared
+    folder, roles, former, shared, device
         See `Project`.
     """
 
@@ -43,10 +46,11 @@ class OpenProject(Project):
         *,
         former: Self | None = None,
         shared: bool = False,
+        device: Device | None = None,
     ) -> None:
         self._deciding: dict[int, Leases] = {}  # by concept
         self._sessions = OpenSessions()
-        super().__init__(folder, roles, former=former, shared=shared)
+        super().__init__(folder, roles, former=former, shared=shared, device=device)
 
     def session_of(
         self, person: Person, session_id: str | None = None, concept_id: int | None = None

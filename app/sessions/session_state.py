@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from closecall.app.display.phrases import as_sentence
 from closecall.app.engine.occasion import Occasion
 from closecall.app.engine.selection import Chosen, kept_apart
-from closecall.app.engine.selection_parameters import AUDIT, GROUPS, OVERLAP, PASSED, is_hurried
+from closecall.app.engine.selection_parameters import AUDIT, GROUPS, OVERLAP, PASSED, is_hurried, missing_rows
 from closecall.app.projects.roles import AUTOPILOT, OPERATOR, SOMEBODY, Person
 from closecall.app.sessions.session_lock import SessionLock
 from closecall.core.pool.pool import Pool
@@ -57,6 +57,12 @@ SLOW_MS = 500.0
 """If training and selection take more than this many milliseconds, a warning is logged as an event."""
 
 _events = logging.getLogger("closecall.selection")
+
+
+def _tell_if_incomplete(session_id: str, record: SelectionRecord) -> None:
+    if missing := missing_rows(record):
+        fields = {"session": session_id, "strategy": record.strategy, "missing": missing}
+        _events.warning("incomplete selection", extra={"fields": fields})
 
 
 def _tell_if_slow(session_id: str, record: SelectionRecord) -> None:
@@ -383,6 +389,7 @@ class SessionState:
         """Begin a round. `record` is the round's selection or, for a batch, the first selection."""
         self._remember(record)
         _tell_if_slow(self.id, record)
+        _tell_if_incomplete(self.id, record)
         self.project.store.load.note_selection(is_hurried=is_hurried(record))
         self.exhausted, self.trouble = False, None
         self._pass_over(record.parameters.get(PASSED, ()))

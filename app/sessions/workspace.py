@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from closecall.app.display.phrases import as_sentence
 from closecall.app.projects.config import (
@@ -37,6 +37,9 @@ from closecall.storage import Archive, Concepts, Database, LabelLog
 from closecall.storage.address import with_schema
 from closecall.storage.errors import StorageError
 from closecall.storage.imports import IMPORT
+
+if TYPE_CHECKING:
+    from closecall.core.accelerator.device import Device
 
 UNFINISHED = ".new-"
 """Prefix of the folder of a project that is being created, or whose creation was killed."""
@@ -77,6 +80,8 @@ class Workspace:
         Address of a PostgreSQL database for the labels of new projects, each in its own schema.
     shared : bool
         Whether other servers serve the same projects. Their labels must be in PostgreSQL.
+    device : Device or None
+        Device that scans the pools, if there is one.
 
     Attributes
     ----------
@@ -95,8 +100,10 @@ class Workspace:
         *,
         database: str | None = None,
         shared: bool = False,
+        device: Device | None = None,
     ) -> None:
         self.shared = shared
+        self.device = device
         self.folder = folder.resolve()
         self.roles = roles
         self.landing: str | None = None
@@ -244,7 +251,9 @@ class Workspace:
         self._require_served(key)
         with self._lock_of(key):
             if key not in self._open:
-                self._open[key] = OpenProject(self.folder / key, self.roles, shared=self.shared)
+                self._open[key] = OpenProject(
+                    self.folder / key, self.roles, shared=self.shared, device=self.device
+                )
                 self._closed.pop(key, None)
             former = self._open[key]
             self._follow_description(key, former)

@@ -37,6 +37,8 @@ class Findings:
         selected together count as one selection.
     replaced : int
         Number of selections that can't be repeated because their predictions have been replaced since.
+    incomplete : int
+        Number of selections that can't be repeated because workers had not answered in time.
     ranks : dict of str to list of int
         For each strategy, the ranks of the items selected when there was a hyperplane. The rank of an item is
         the number of eligible items nearer to the hyperplane, not counting items selected earlier in the same
@@ -51,6 +53,7 @@ class Findings:
     digests: int = 0
     choices: int = 0
     replaced: int = 0
+    incomplete: int = 0
     ranks: dict[str, list[int]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
@@ -79,6 +82,11 @@ class Findings:
         if self.replaced:
             click.echo(
                 f"{counted(self.replaced, 'selection')} not made again: the predictions have been replaced."
+            )
+        if self.incomplete:
+            click.echo(
+                f"{counted(self.incomplete, 'incomplete selection')} not made again: workers had not "
+                "answered in time."
             )
         for strategy, rank in self.summary()["ranks"].items():
             click.echo(

@@ -20,6 +20,7 @@ from closecall.app.engine.selection_parameters import (
     AUDIT,
     BATCH,
     GROUP_RULE,
+    INCOMPLETE,
     LASSO,
     OF_THE_QUERY,
     OVERLAP,
@@ -219,6 +220,11 @@ def _reselect(
         return
     for replay, memory in _with_memories(replays, strategy):
         record = replay.record
+        if INCOMPLETE in record.parameters:
+            findings.incomplete += 1
+            if replay.trained.hyperplane is not None:
+                _margins(replay, then, findings)
+            continue
         chosen = _choose_again(replay, then, strategy, memory)
         findings.choices += 1
         found = [int(item) for item in chosen.ids] if chosen else []

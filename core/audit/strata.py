@@ -213,7 +213,9 @@ class Frame:
         free[rows_among(pool, _sorted(exclude))] = False
         if not free.any():
             raise PoolExhausted(f"all {len(pool)} items are answered: none is left to audit")
-        scores = np.zeros(len(pool), np.float32) if hyperplane is None else pool.scores(hyperplane)
+        scores = np.zeros(len(pool), np.float32)
+        if hyperplane is not None:
+            scores = pool.scores(hyperplane, repeatable=True)  # the log keeps the cuts
         cuts = np.empty(0) if hyperplane is None else bands(scores[free])
         self._stratum = np.searchsorted(cuts, scores).astype(np.uint8)
         self._stratum[~free] = len(cuts) + 1

@@ -14,11 +14,12 @@ Held-out and unreadable items have ids but no rows. `Pool.ids` has the id of eac
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,6 +39,10 @@ from closecall.core.quantization.byte_rows import ByteRows
 from closecall.core.quantization.codebook import Codebook
 from closecall.core.sources import Problem, Source, open_source
 from closecall.core.sources.registry import feature_kind, holds_texts, item_word
+
+if TYPE_CHECKING:
+    from closecall.core.accelerator.kept import KeptRows
+    from closecall.core.selection.reader import Crew
 
 Identity = tuple[int, int, int]
 
@@ -80,13 +85,19 @@ class Pool:
         Whether items are texts instead of images.
     item_word : str
         Display name of one item: "image", "text", "vector" or "set".
+    kept : KeptRows or None
+        The rows in the memory of a device that scans them, if there is one; later snapshots share it.
     complete : bool
         Whether the snapshot already has all rows of the pool. More rows can come only if the source grows.
     n_unreadable : int
         Number of items that could not be read until now.
     expected : int
         Number of rows of the complete pool, if all remaining items can be read.
+    crew : Crew or None
+        The workers that help to search this snapshot, and later ones; see `with_crew`.
     """
+
+    crew: Crew | None
 
     def __init__(
         self,
@@ -111,8 +122,10 @@ class Pool:
         self.complete = manifest.complete
         self._manifest = manifest
         self.codebook = codebook
+        self.crew = other.crew if other is not None else None
         self._identity = identity
         self._source = self._saved_source(other)
+        self.kept: KeptRows | None = other.kept if other is not None else None
         self._columns = columns
         if columns is not None:
             self.ids = columns[0]
@@ -176,23 +189,53 @@ class Pool:
         columns = None if self._columns is None else (self.ids[:n_rows], self._truth[:n_rows])
         return Pool(self.path, kept, segments, None, self, self.codebook, columns)
 
+    def with_crew(self, crew: Crew | None) -> Pool:
+        """Return this snapshot, which workers help to search; see `core.workers.crew`."""
+        helped = copy(self)
+        helped.crew = crew
+        return helped
+
+    def kept_on(self, kept: KeptRows) -> Pool:
+        """Return the same snapshot, scanned by a device as soon as `keep_up` has sent the rows to it.
+
+        Sparse rows can't be sent, so a sparse pool is returned as it is.
+        """
+        if self.is_sparse:
+            return self
+        own = copy(self)
+        own.kept = kept
+        return own
+
+    def keep_up(self, go_on: Callable[[], None] = lambda: None) -> None:
+        """Send the rows to the device that it doesn't have yet; see `core.accelerator.kept.KeptRows`."""
+        if self.kept is not None:
+            self.kept.keep_up([(segment.first_row, segment.X) for segment in self._rows.segments], go_on)
+
     def __len__(self) -> int:
         return len(self.ids)
 
     def __repr__(self) -> str:
         return f"Pool({str(self.path)!r}, version={self.version}, shape=({len(self)}, {self.n_features}))"
 
-    def scores(self, hyperplane: Hyperplane) -> NDArray[np.float32]:
-        """Return the signed margins wᵀx + b of all rows, of shape (n_rows,), float32; see `score_blocks`."""
+    def scores(self, hyperplane: Hyperplane, *, repeatable: bool = False) -> NDArray[np.float32]:
+        """Return the signed margins wᵀx + b of all rows, of shape (n_rows,), float32; see `score_blocks`.
+
+        If `repeatable`, the last bits don't depend on whether a device scans the pool.
+        """
         out = np.empty(len(self), dtype=np.float32)
-        for first, scores in self.score_blocks([hyperplane]):
+        blocks = self._rows.score_blocks if repeatable else self.score_blocks
+        for first, scores in blocks([hyperplane]):
             out[first : first + scores.shape[1]] = scores[0]
         return out
 
-    def score_blocks(self, hyperplanes: Sequence[Hyperplane]) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    def score_blocks(
+        self, hyperplanes: Sequence[Hyperplane], segments: Collection[int] | None = None
+    ) -> Iterator[tuple[int, NDArray[np.float32]]]:
         """Yield the signed margins of all rows under k hyperplanes, in one pass and bounded memory.
 
-        Blocks are computed directly from the mapped files (see `core.linear.scoring`).
+        Blocks are computed directly from the mapped files (see `core.linear.scoring`), or by the device that
+        has the rows. If `segments` are given, only their rows are scored, from the files; see
+        `segment_starts`.
 
         Yields
         ------
@@ -212,7 +255,19 @@ class Pool:
                     f"the hyperplane has {len(hyperplane.normal)} features, the pool {self.path} "
                     f"has {self.n_features}"
                 )
-        return self._rows.score_blocks(hyperplanes)
+        if self.kept is None or segments is not None or not hyperplanes:
+            return self._rows.score_blocks(hyperplanes, segments)
+        return self._scored_by_device(self.kept, hyperplanes)
+
+    def _scored_by_device(
+        self, kept: KeptRows, hyperplanes: Sequence[Hyperplane]
+    ) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """Yield the blocks of `score_blocks`; rows that the device lacks are scored by the processors."""
+        done = 0
+        for first, scores in kept.score_blocks(hyperplanes, len(self)):
+            yield first, scores
+            done = first + scores.shape[1]
+        yield from self._rows.score_blocks(hyperplanes, start_row=done)
 
     def rows(self, rows: ArrayLike) -> Rows:
         """Return the features of these rows, of shape (n, n_features), in the given order.
@@ -310,6 +365,11 @@ class Pool:
         yield copies of at most 8,192 rows.
         """
         return self._rows.blocks(start_row)
+
+    @property
+    def segment_starts(self) -> Ids:
+        """First row of each segment that has rows, ascending. Segments are numbered in this order, from 0."""
+        return self._rows.starts
 
     @property
     def byte_segments(self) -> tuple[tuple[int, ByteRows], ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -31,6 +31,13 @@ class SegmentRows:
         Type of the features on disk: float32, float16, or int8 for a byte pool. Features are returned as
         float32.
     is_sparse : bool
+
+    Attributes
+    ----------
+    segments : tuple of Segment
+        The segments that have rows.
+    starts : array of shape (n_segments,), int64
+        First row of each of these.
     """
 
     def __init__(
@@ -40,12 +47,12 @@ class SegmentRows:
         self.dtype = dtype
         self.is_sparse = is_sparse
         self.segments = tuple(segment for segment in segments if len(segment))
-        self._starts = np.array([segment.first_row for segment in self.segments], dtype=np.int64)
+        self.starts = np.array([segment.first_row for segment in self.segments], dtype=np.int64)
 
     def gathered(self, rows: Ids) -> Rows:
         """Return the features of these rows, of shape (n, n_features), in the given order."""
         order = np.argsort(rows, kind="stable")
-        ends = [*np.searchsorted(rows[order], self._starts).tolist(), len(rows)]
+        ends = [*np.searchsorted(rows[order], self.starts).tolist(), len(rows)]
         found = [(order[:0], no_rows(self.n_features, sparse=self.is_sparse))]
         for segment, start, end in zip(self.segments, ends[:-1], ends[1:], strict=True):
             if start < end:
@@ -58,10 +65,10 @@ class SegmentRows:
         if self.dtype != np.float32:
             return PlacedRows.of(self.gathered(rows))
         owners = tuple(cast(NDArray[np.float32], segment.X) for segment in self.segments)
-        segment = np.searchsorted(self._starts, rows, side="right") - 1
+        segment = np.searchsorted(self.starts, rows, side="right") - 1
         first = np.array([X.ctypes.data for X in owners], dtype=np.uintp)
         width = np.uintp(self.n_features * self.dtype.itemsize)
-        places = first[segment] + (rows - self._starts[segment]).astype(np.uintp) * width
+        places = first[segment] + (rows - self.starts[segment]).astype(np.uintp) * width
         return PlacedRows(places, self.n_features, owners)
 
     def blocks(self, start_row: int) -> Iterator[tuple[int, Rows]]:
@@ -73,11 +80,24 @@ class SegmentRows:
                 X = cut(segment.X, first, first + step)
                 yield segment.first_row + first, decoded(X)
 
-    def score_blocks(self, hyperplanes: Sequence[Hyperplane]) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """Yield the signed margins of all rows under hyperplanes; see `Pool.score_blocks`."""
+    def score_blocks(
+        self,
+        hyperplanes: Sequence[Hyperplane],
+        segments: Collection[int] | None = None,
+        *,
+        start_row: int = 0,
+    ) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """Yield the signed margins of the rows from `start_row` on; see `Pool.score_blocks`."""
+        wanted = self.segments if segments is None else [self.segments[number] for number in segments]
+        parts = [part for part in wanted if part.first_row + len(part) > start_row]
+        skips = [max(0, start_row - part.first_row) for part in parts]
+        rows = [
+            (part.first_row + skip, cut(part.X, skip, len(part)))
+            for part, skip in zip(parts, skips, strict=True)
+        ]
         if self.byte_segments:
-            return ((first, X.scores(hyperplanes)) for first, X in self.byte_segments if hyperplanes)
-        return score_blocks(((part.first_row, part.X) for part in self.segments), hyperplanes)
+            return ((first, X.scores(hyperplanes)) for first, X in rows if hyperplanes)
+        return score_blocks(rows, hyperplanes)
 
     @property
     def byte_segments(self) -> tuple[tuple[int, ByteRows], ...]:

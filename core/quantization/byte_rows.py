@@ -153,14 +153,7 @@ class ByteRows:
 
     def _scan(self, hyperplane: Hyperplane, out: Floats32) -> None:
         """Write wᵀx + b of all rows of the segment to `out`, without decoding them."""
-        normal, at_centre = self.codebook.turned(hyperplane)
-        quantizer = self.codebook.quantizer
-        n_leading = quantizer.centroids.shape[1]
-        offsets = at_centre + quantizer.centroids.astype(np.float64) @ normal[:n_leading]
-        weights = np.zeros(self.codes.shape[0] * BLOCK, dtype=np.float64)
-        weights[: len(normal)] = normal * quantizer.steps
-        fine_weights = weights[: self.fine.shape[1]] / 256
-        parts = (offsets, weights.reshape(-1, BLOCK), fine_weights)
+        parts = self.codebook.scan_weights(hyperplane)
         of_clusters, of_codes, of_fine = (np.ascontiguousarray(part, dtype=np.float32) for part in parts)
         scan(self.codes, self.fine, self.starts, self.order, of_clusters, of_codes, of_fine, out)
 

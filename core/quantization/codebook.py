@@ -241,6 +241,26 @@ class Codebook:
         along, at_centre = turned(quantizer.directions, quantizer.centre, normal)
         return Turned(along, at_centre + hyperplane.bias)
 
+    def scan_weights(self, hyperplane: Hyperplane) -> tuple[NDArray[np.float64], ...]:
+        """Return the numbers by which bytes are multiplied to compute wᵀx + b.
+
+        Returns
+        -------
+        of_clusters : array of shape (n_clusters,)
+            b + wᵀμ + Σ_j u_j c_j for each cluster; the score of a row starts with it.
+        of_codes : array of shape (n_blocks, BLOCK)
+            u_j Δ_j, padded with zeros.
+        of_fine : array of shape (n_fine,)
+            u_j Δ_j / 256.
+        """
+        normal, at_centre = self.turned(hyperplane)
+        quantizer = self.quantizer
+        centroids = quantizer.centroids.astype(np.float64)
+        weights = np.zeros(quantizer.n_blocks * BLOCK, dtype=np.float64)
+        weights[: len(normal)] = normal * quantizer.steps
+        of_clusters = at_centre + centroids @ normal[: centroids.shape[1]]
+        return of_clusters, weights.reshape(-1, BLOCK), weights[: self.n_fine] / 256
+
 
 BLOCK_ROWS = 4096
 """Number of rows to encode at a time while a codebook is fitted."""

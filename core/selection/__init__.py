@@ -10,7 +10,14 @@ from closecall.core.selection.registry import (
     strategy_names,
     strategy_of_log,
 )
-from closecall.core.selection.requests import Choice, PoolExhausted, Query, Request, Selection
+from closecall.core.selection.requests import (
+    Choice,
+    PoolExhausted,
+    Query,
+    Request,
+    SearchIncomplete,
+    Selection,
+)
 from closecall.core.selection.words import covering, strategy_from
 
 __all__ = [
@@ -24,6 +31,7 @@ __all__ = [
     "QueryStrategy",
     "Request",
     "RowReader",
+    "SearchIncomplete",
     "Selection",
     "covering",
     "make_strategy",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from copy import copy
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +15,9 @@ from closecall.core.linear.scoring import score_blocks
 from closecall.core.numerics.rows import Rows, cut, is_sparse
 from closecall.core.quantization.byte_rows import ByteRows
 from closecall.core.selection.reader import Ids
+
+if TYPE_CHECKING:
+    from closecall.core.accelerator.kept import KeptRows
 
 
 class ArrayPool:
@@ -45,17 +49,35 @@ class ArrayPool:
         self.dtype = self._X.dtype
         self.is_sparse = is_sparse(self._X)
         self.byte_segments: tuple[tuple[int, ByteRows], ...] = ()
+        self.segment_starts = np.arange(min(1, n_rows))
+        self.crew = None
+        self.kept: KeptRows | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    def scores(self, hyperplane: Hyperplane) -> NDArray[np.float32]:
-        """Return wᵀx + b of every row, of shape (N,), in float32."""
+    def kept_on(self, kept: KeptRows) -> ArrayPool:
+        """Return the same pool, scanned by a device; a sparse pool is returned as it is."""
+        if self.is_sparse:
+            return self
+        own = copy(self)
+        own.kept = kept
+        kept.keep_up([(0, self._X)])
+        return own
+
+    def scores(self, hyperplane: Hyperplane, *, repeatable: bool = False) -> NDArray[np.float32]:  # noqa: ARG002
+        """Return wᵀx + b of every row, of shape (N,), in float32; the result is always repeatable."""
         return np.concatenate([scores[0] for _, scores in self.score_blocks([hyperplane])])
 
-    def score_blocks(self, hyperplanes: Sequence[Hyperplane]) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """Yield wᵀx + b of every row under each hyperplane, block by block; see `core.linear.scoring`."""
-        return score_blocks([(0, self._X)], hyperplanes)
+    def score_blocks(
+        self, hyperplanes: Sequence[Hyperplane], segments: Collection[int] | None = None
+    ) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """Yield wᵀx + b of every row under each hyperplane, block by block; see `core.linear.scoring`.
+
+        All rows are in segment 0.
+        """
+        wanted = [0] if segments is None else segments
+        return score_blocks(((0, self._X) for _ in wanted), hyperplanes)
 
     def rows(self, rows: NDArray[np.int64]) -> Rows:
         """Return the features of these rows, of shape (len(rows), n_features)."""

@@ -40,12 +40,14 @@ class Auto(OverMarginIndex):
     ----------
     budget : int or None
         Budget of the margin index; see `core.selection.margin.MarginIndex`.
+    confidence : float or None
+        Confidence of the margin index.
     random_state : int
     """
 
     name = "auto"
     about = "Looks for yes while yes is few and rare, then refines the boundary."
-    query_params = frozenset({"budget"})
+    query_params = frozenset({"budget", "confidence"})
 
     def other_parts(self) -> dict[str, QueryStrategy]:
         """See `OverMarginIndex.other_parts`."""

@@ -24,7 +24,15 @@ from closecall.core.selection.diversity import AHEAD, diverse, typical_angle
 from closecall.core.selection.files import covered_rows, header_of, read_index, write_index
 from closecall.core.selection.former import strategy_of
 from closecall.core.selection.reader import PoolRows, RowReader
-from closecall.core.selection.requests import Choice, PoolExhausted, Query, Request, Selection, sorted_ids
+from closecall.core.selection.requests import (
+    Choice,
+    PoolExhausted,
+    Query,
+    Request,
+    SearchIncomplete,
+    Selection,
+    sorted_ids,
+)
 
 Arrays = dict[str, NDArray[Any]]
 Progress = Callable[[int, int], None]
@@ -69,6 +77,7 @@ class QueryStrategy(ABC):
     pool_: PoolRows
     reader_: RowReader
     _thrifty: QueryStrategy | None = None
+    _certain: QueryStrategy | None = None
 
     def __init__(self, *, random_state: int = 0) -> None:
         self.random_state = random_state
@@ -220,6 +229,27 @@ class QueryStrategy(ABC):
         """
         return {}
 
+    def certain(self) -> QueryStrategy:
+        """Return a variant of this strategy that uses the same index, but searches all rows without it.
+
+        A server selects with the variant while a device scans the pool (`core.accelerator`). The two
+        strategies have the same name, and differ only in `certain_params`. If there is no variant, return
+        this strategy.
+        """
+        changes = self.certain_params()
+        if not changes:
+            return self
+        if self._certain is None:
+            self._certain = type(self)(**{**self.params(), **changes}).sharing(self)
+        return self._certain
+
+    def certain_params(self) -> dict[str, Any]:
+        """Return the parameters that `certain` changes, with their new values; none by default.
+
+        All these parameters must be `query_params`. Override this method if an index can miss rows.
+        """
+        return {}
+
     def select(
         self,
         hyperplane: Hyperplane | None,
@@ -283,12 +313,16 @@ class QueryStrategy(ABC):
         ------
         InputError
             If a request is invalid; then no request is answered.
+        SearchIncomplete
+            If nothing was found for a request, because workers did not answer in time.
         """
         start = perf_counter()
         queries = [self._query(request) for request in requests]
         choices = self.choose_many(queries)
         final = [self._final(*pair) for pair in zip(choices, requests, strict=True)]
         seconds = perf_counter() - start
+        if any(choice.missing and not len(choice.ids) for choice in final):
+            raise SearchIncomplete("Workers did not answer in time, so nothing was found: try again")
         return [
             Selection(
                 ids=choice.ids,
@@ -298,6 +332,7 @@ class QueryStrategy(ABC):
                 items=self.n_items,
                 probability=choice.probability,
                 parts=choice.parts,
+                missing=choice.missing,
             )
             if len(choice.ids)
             else None

@@ -52,12 +52,14 @@ class Mixture(OverMarginIndex):
         Probability with which each part is drawn. The three probabilities must sum to 1.
     budget : int or None
         Budget of the margin index; see `core.selection.margin.MarginIndex`. The other parts have no budget.
+    confidence : float or None
+        Confidence of the margin index.
     random_state : int
     """
 
     name = "mixture"
     about = "Items near the boundary, likely yes and random, in shares that you set."
-    query_params = frozenset({*PARTS, "budget"})
+    query_params = frozenset({*PARTS, "budget", "confidence"})
 
     def __init__(
         self,
@@ -66,9 +68,10 @@ class Mixture(OverMarginIndex):
         likely: float = 0.3,
         random: float = 0.2,
         budget: int | None = None,
+        confidence: float | None = None,
         random_state: int = 0,
     ) -> None:
-        super().__init__(budget=budget, random_state=random_state)
+        super().__init__(budget=budget, confidence=confidence, random_state=random_state)
         self.margin = margin
         self.likely = likely
         self.random = random
@@ -141,4 +144,5 @@ class _Draft:
             np.concatenate([choice.margins for _, choice in self._taken])[order],
             scored=min(sum(choice.scored for _, choice in self._taken), n_items),
             parts=tuple(PARTS[number] for number in self.drawn[places[order]]),
+            missing=max((choice.missing for _, choice in self._taken), default=0),
         )

@@ -20,14 +20,19 @@ class OverMarginIndex(QueryStrategy):
     ----------
     budget : int or None
         Budget of the margin index; see `core.selection.margin.MarginIndex`. The other parts have no budget.
+    confidence : float or None
+        Confidence of the margin index.
     random_state : int
     """
 
     parts_: dict[str, QueryStrategy]
 
-    def __init__(self, *, budget: int | None = None, random_state: int = 0) -> None:
+    def __init__(
+        self, *, budget: int | None = None, confidence: float | None = None, random_state: int = 0
+    ) -> None:
         super().__init__(random_state=random_state)
         self.budget = budget
+        self.confidence = confidence
 
     def other_parts(self) -> dict[str, QueryStrategy]:
         """Return the other parts, not fitted, by name."""
@@ -45,6 +50,10 @@ class OverMarginIndex(QueryStrategy):
     def thrifty_params(self) -> dict[str, Any]:
         """Return the `thrifty_params` of the margin index."""
         return self.parts_["margin"].thrifty_params()
+
+    def certain_params(self) -> dict[str, Any]:
+        """Return the `certain_params` of the margin index."""
+        return self.parts_["margin"].certain_params()
 
     def prepare(self, pool: PoolRows, progress: Progress | None) -> None:
         """See `QueryStrategy.prepare`."""
@@ -67,7 +76,7 @@ class OverMarginIndex(QueryStrategy):
         self._use(self._margin_index().restored(self.pool_, arrays))
 
     def _margin_index(self) -> MarginIndex:
-        return MarginIndex(budget=self.budget, random_state=self.random_state)
+        return MarginIndex(budget=self.budget, confidence=self.confidence, random_state=self.random_state)
 
     def _use(self, margin_index: QueryStrategy) -> None:
         others = {name: part.fit(self.pool_) for name, part in self.other_parts().items()}

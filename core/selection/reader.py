@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol, cast
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 from numba import carray, njit  # type: ignore[attr-defined]
@@ -16,6 +17,9 @@ from closecall.core.numerics.jit import float32_at, prefetch
 from closecall.core.numerics.rows import Rows as Features
 from closecall.core.numerics.rows import as_bytes, product
 from closecall.core.quantization.byte_rows import ByteRows
+
+if TYPE_CHECKING:
+    from closecall.core.accelerator.kept import KeptRows
 
 Ids = NDArray[np.int64]
 Rows = NDArray[np.int64]
@@ -48,14 +52,28 @@ class PoolRows(Protocol):
     def __len__(self) -> int:
         """Return N, the number of rows."""
 
-    def scores(self, hyperplane: Hyperplane) -> NDArray[np.float32]:
-        """Return wᵀx + b of every row, of shape (N,), computed in float32."""
+    def scores(self, hyperplane: Hyperplane, *, repeatable: bool = False) -> NDArray[np.float32]:
+        """Return wᵀx + b of every row, of shape (N,), computed in float32.
 
-    def score_blocks(self, hyperplanes: Sequence[Hyperplane]) -> Iterator[tuple[int, Floats32]]:
+        If `repeatable`, the last bits don't depend on whether a device scans the pool.
+        """
+
+    def score_blocks(
+        self, hyperplanes: Sequence[Hyperplane], segments: Collection[int] | None = None
+    ) -> Iterator[tuple[int, Floats32]]:
         """Yield wᵀx + b of all rows under each of k hyperplanes, block by block.
 
         A block of m rows gives a pair: the number of its first row, and an array of shape (k, m), float32.
+        If `segments` are given, only their rows are scored.
         """
+
+    @property
+    def segment_starts(self) -> Rows:
+        """First row of each segment, ascending. Segments are numbered from 0, and none is empty."""
+
+    @property
+    def crew(self) -> Crew | None:
+        """The workers that help to search the pool, if there are any."""
 
     @property
     def is_sparse(self) -> bool:
@@ -72,11 +90,92 @@ class PoolRows(Protocol):
         """
 
     @property
+    def kept(self) -> KeptRows | None:
+        """The rows in the memory of a device that scans them, if there is one."""
+
+    @property
     def byte_segments(self) -> Sequence[tuple[int, ByteRows]]:
         """The segments of a byte pool, as (first row, rows) in order. Other pools have none."""
 
     def prefix(self, n_rows: int) -> PoolRows:
         """Return the snapshot of the first `n_rows` rows."""
+
+
+Part = TypeVar("Part")
+Part_co = TypeVar("Part_co", covariant=True)
+
+
+class Search(Protocol[Part_co]):
+    """A search of a pool's segments, whose parts can be searched by different processes.
+
+    It can be pickled. Its results do not depend on which segments are searched together.
+    """
+
+    def within(self, pool: PoolRows, segments: Sequence[int]) -> Search[Part_co]:
+        """Return the same search with only the data that these segments need."""
+
+    def run(self, pool: PoolRows, reader: RowReader, segments: Sequence[int] | None) -> Part_co:
+        """Search these segments, or all segments if None."""
+
+
+@dataclass(frozen=True)
+class Parts(Generic[Part]):
+    """What a search has found.
+
+    Parameters
+    ----------
+    found : list
+        The results of `Search.run`, in any order. Together, their segments are those that were searched.
+    missing : tuple of int
+        Segments that could not be searched in time.
+    is_ours : bool
+        Whether this process computed all parts. Otherwise, the last bits of floats may differ from those that
+        this process computes, because other processors may add in another order.
+    """
+
+    found: list[Part]
+    missing: tuple[int, ...] = ()
+    is_ours: bool = True
+
+
+class Crew(Protocol):
+    """Workers that help to search pools; see `core.workers.crew`."""
+
+    def search(self, pool: PoolRows, reader: RowReader, search: Search[Part]) -> Parts[Part]:
+        """Search all segments of the pool. `reader` is the reader of this pool."""
+
+
+def searched(pool: PoolRows, reader: RowReader, search: Search[Part]) -> Parts[Part]:
+    """Search all segments of the pool: with the help of its crew, or in this process if it has none."""
+    if pool.crew is not None:
+        return pool.crew.search(pool, reader, search)
+    return Parts([search.run(pool, reader, None)])
+
+
+def ids_within(pool: PoolRows, ids: Ids, segments: Sequence[int]) -> Ids:
+    """Return those of the ascending `ids` that may be in these segments, ascending."""
+    starts, ends = segment_ranges(pool)
+    own = sorted(segments)
+    first, last = np.searchsorted(ids, [pool.ids[starts[own]], pool.ids[ends[own] - 1] + 1])
+    return np.concatenate([ids[:0], *(ids[i:j] for i, j in zip(first, last, strict=True))])
+
+
+def rows_within(pool: PoolRows, rows: Rows, segments: Sequence[int]) -> Rows:
+    """Return those of the `rows` that are in these segments, in the given order."""
+    segment = np.searchsorted(pool.segment_starts, rows, side="right") - 1
+    return rows[np.isin(segment, segments)]
+
+
+def rows_in(pool: PoolRows, segments: Sequence[int]) -> int:
+    """Return the number of rows in these segments."""
+    starts, ends = segment_ranges(pool)
+    return int((ends - starts)[list(segments)].sum())
+
+
+def segment_ranges(pool: PoolRows) -> tuple[Rows, Rows]:
+    """Return the first row of each segment, and the row after its last row."""
+    starts = pool.segment_starts
+    return starts, np.append(starts[1:], len(pool))
 
 
 def fingerprint(pool: PoolRows) -> str:

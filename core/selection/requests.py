@@ -17,6 +17,10 @@ class PoolExhausted(InputError):  # noqa: N818 - the field's own words
     """Error raised when nothing is left to select, because every item of the pool is excluded."""
 
 
+class SearchIncomplete(InputError):  # noqa: N818 - like PoolExhausted
+    """Error raised when nothing was found, but not all rows could be searched in time."""
+
+
 @dataclass(frozen=True, eq=False)
 class Selection:
     """Items selected by a query strategy.
@@ -39,6 +43,9 @@ class Selection:
     parts : tuple of str
         For a strategy that combines others, such as a mixture, the part that selected each item: a name in
         `core.selection.mixture.PARTS`. Empty for other strategies.
+    missing : int
+        Number of rows that the search should have read but could not read in time; 0 if it is complete. Only
+        searches with the help of workers (`core.workers`) can be incomplete.
     """
 
     ids: Ids
@@ -48,6 +55,7 @@ class Selection:
     items: int
     probability: float | None = None
     parts: tuple[str, ...] = ()
+    missing: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +124,7 @@ class Choice:
     scored: int
     probability: float | None = None
     parts: tuple[str, ...] = ()
+    missing: int = 0
 
     @classmethod
     def nothing(cls) -> Choice:

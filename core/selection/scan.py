@@ -4,19 +4,25 @@ The pool is scored in float32, block by block, for all queries at once. Those ro
 n smallest so far are scored again in float64 (see `core.selection.nearest`). This is done right after the
 block is scored, while the rows are in the cache of the processor. A scan keeps only n rows per query, however
 large the pool is.
+
+If a device has the rows (`core.accelerator`), it finds the rows to score again, with the same result.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from closecall.core.selection.exclusion import excluded_rows
 from closecall.core.selection.nearest import at_most, balanced, float32_error, nearest_first, within_reach
-from closecall.core.selection.reader import PoolRows, RowReader
+from closecall.core.selection.reader import PoolRows, RowReader, Rows, ids_within, rows_in, searched
 from closecall.core.selection.requests import Choice, Query
+
+Ranked = tuple[Rows, NDArray[np.float64]]
+"""Rows with the smallest keys, and these keys, ascending."""
 
 
 def scan(pool: PoolRows, reader: RowReader, queries: Sequence[Query], key: np.ufunc) -> list[Choice]:
@@ -34,44 +40,90 @@ def scan(pool: PoolRows, reader: RowReader, queries: Sequence[Query], key: np.uf
         Function of wᵀx + b whose slope is between −1 and 1: `np.abs` to find the nearest items, or
         `np.negative` to find the items farthest on the positive side.
     """
-    scans = [_Scan(pool, reader, query, key) for query in queries]
-    for first_row, scores in pool.score_blocks([one.hyperplane for one in scans]):
-        for one, own in zip(scans, scores, strict=True):
-            one.add(first_row, own)
-    return [one.choice() for one in scans]
+    if not queries:
+        return []
+    parts = searched(pool, reader, Scan(tuple(replace(query, memory=None) for query in queries), key))
+    missing = rows_in(pool, parts.missing)
+    choices = []
+    for number, query in enumerate(queries):
+        hyperplane, unit = balanced(query.plane())
+        rows, keys = joined([found[number] for found in parts.found])
+        if not parts.is_ours:
+            keys = key(reader.scores(rows, hyperplane))
+        rows, keys = nearest_first(rows, keys, query.n)
+        margins = np.abs(keys) * unit
+        choices.append(Choice(pool.ids[rows], margins, scored=len(pool) - missing, missing=missing))
+    return choices
+
+
+def joined(found: Sequence[Ranked]) -> Ranked:
+    """Return the rows of all parts of a search, and their keys."""
+    if not found:
+        return np.empty(0, dtype=np.int64), np.empty(0)
+    return np.concatenate([rows for rows, _ in found]), np.concatenate([keys for _, keys in found])
+
+
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """Scan of segments for queries, a `core.selection.reader.Search`; see `scan` for the parameters."""
+
+    queries: tuple[Query, ...]
+    key: np.ufunc
+
+    def within(self, pool: PoolRows, segments: Sequence[int]) -> Scan:
+        """See `core.selection.reader.Search`."""
+        return replace(
+            self,
+            queries=tuple(
+                replace(query, exclude=ids_within(pool, query.exclude, segments)) for query in self.queries
+            ),
+        )
+
+    def run(self, pool: PoolRows, reader: RowReader, segments: Sequence[int] | None) -> list[Ranked]:
+        """Return the n best rows for each query, and their keys under the balanced hyperplane."""
+        scans = [_Scan(pool, reader, query, self.key) for query in self.queries]
+        if pool.kept is not None and segments is None:
+            planes, ns = [one.hyperplane for one in scans], [one.n for one in scans]
+            near = pool.kept.near(planes, self.key, ns, [one.excluded for one in scans], len(pool))
+            if near is not None:
+                for one, rows in zip(scans, near, strict=True):
+                    one.settle(rows)
+                return [one.best for one in scans]
+        for first_row, scores in pool.score_blocks([one.hyperplane for one in scans], segments):
+            for one, own in zip(scans, scores, strict=True):
+                one.add(first_row, own)
+        return [one.best for one in scans]
 
 
 class _Scan:
     """Scan for one query, which keeps the n rows with the smallest key so far."""
 
     def __init__(self, pool: PoolRows, reader: RowReader, query: Query, key: np.ufunc) -> None:
-        self.hyperplane, self._unit = balanced(query.plane())
-        self._pool = pool
+        self.hyperplane, _ = balanced(query.plane())
         self._reader = reader
-        self._n = query.n
+        self.n = query.n
         self._key = key
-        self._excluded = excluded_rows(pool, query)
+        self.excluded = excluded_rows(pool, query)
         self._error = float32_error(self.hyperplane)
-        self._rows = np.empty(0, dtype=np.int64)
-        self._keys = np.empty(0)
+        self.best: Ranked = np.empty(0, dtype=np.int64), np.empty(0)
 
     def add(self, first_row: int, scores: NDArray[np.float32]) -> None:
         """Process the scores of a block of rows that starts at `first_row`; overwrite `scores`."""
         keys = self._key(scores, out=scores)
-        start, end = np.searchsorted(self._excluded, [first_row, first_row + len(keys)])
-        keys[self._excluded[start:end] - first_row] = np.inf
-        if len(self._rows) < self._n:
-            near = within_reach(keys, self._n, self._error)
+        start, end = np.searchsorted(self.excluded, [first_row, first_row + len(keys)])
+        keys[self.excluded[start:end] - first_row] = np.inf
+        best_rows, best_keys = self.best
+        if len(best_rows) < self.n:
+            near = within_reach(keys, self.n, self._error)
         else:
-            near = at_most(keys, self._keys[-1] + self._error)
+            near = at_most(keys, best_keys[-1] + self._error)
         if len(near):
-            rows = first_row + near
-            exact = self._key(self._reader.scores(rows, self.hyperplane))
-            self._rows, self._keys = nearest_first(
-                np.concatenate([self._rows, rows]), np.concatenate([self._keys, exact]), self._n
-            )
+            self.settle(first_row + near)
 
-    def choice(self) -> Choice:
-        """Return the answer; call this method after all rows have been processed."""
-        margins = np.abs(self._keys) * self._unit
-        return Choice(self._pool.ids[self._rows], margins, scored=len(self._pool))
+    def settle(self, rows: Rows) -> None:
+        """Score rows in float64, and keep the n rows with the smallest key of these and earlier rows."""
+        best_rows, best_keys = self.best
+        exact = self._key(self._reader.scores(rows, self.hyperplane))
+        self.best = nearest_first(
+            np.concatenate([best_rows, rows]), np.concatenate([best_keys, exact]), self.n
+        )

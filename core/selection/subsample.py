@@ -13,7 +13,7 @@ import numpy as np
 from closecall.core.errors import InputError
 from closecall.core.selection.base import QueryStrategy
 from closecall.core.selection.exclusion import excluded_rows, nth_free
-from closecall.core.selection.nearest import balanced, float32_error, nearest_first, within_reach
+from closecall.core.selection.nearest_among import nearest_among
 from closecall.core.selection.reader import Rows
 from closecall.core.selection.requests import Choice, Query
 
@@ -48,15 +48,11 @@ class Subsample(QueryStrategy):
 
     def choose(self, query: Query) -> Choice:
         """See `QueryStrategy.choose`."""
-        hyperplane, unit = balanced(query.plane())
         excluded = excluded_rows(self.pool_, query)
         rows = nth_free(self._sample(query, len(self.pool_) - len(excluded)), excluded)
         if not len(rows):
             return Choice.nothing()
-        rough = self.reader_.rough_margins(rows, hyperplane)
-        near = rows[within_reach(rough, query.n, float32_error(hyperplane))]
-        ids, margins = nearest_first(self.pool_.ids[near], self.reader_.margins(near, hyperplane), query.n)
-        return Choice(ids, margins * unit, scored=len(rows))
+        return nearest_among(self.pool_, self.reader_, rows, query)
 
     def _sample(self, query: Query, available: int) -> Rows:
         """Return the ranks of the sampled rows among the rows that are not excluded, ascending.

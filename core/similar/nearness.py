@@ -238,6 +238,11 @@ class ByAngle(Nearness):
         """See `Nearness.nearest`."""
         weights, n_rows = self._weights(queries), len(self.pool)
         planes = [Hyperplane(own, 0.0) for own in weights]
+        if self.metric is None and self.pool.kept is not None:
+            each = [n] * len(planes), [excluded] * len(planes)
+            found = self.pool.kept.near(planes, np.negative, *each, n_rows)
+            if found is not None:
+                return self._decided(weights, np.unique(np.concatenate(found)), n)
         cosines = np.empty(n_rows, dtype=np.float32)
         for first, scores in self.pool.score_blocks(planes):
             cosines[first : first + scores.shape[1]] = scores.max(axis=0)

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from closecall.core.accelerator.device import Device
 from closecall.core.linear.hyperplane import Hyperplane
-from closecall.core.selection import STRATEGIES, ArrayPool, Choice, Query, QueryStrategy, make_strategy
+from closecall.core.selection import (
+    STRATEGIES,
+    ArrayPool,
+    Choice,
+    PoolRows,
+    Query,
+    QueryStrategy,
+    make_strategy,
+)
 from tests.scale import thorough
+
+CPU = Device("cpu", "cpu")
 
 SMALL = {"n_functions": 60, "n_compared": 60, "n_candidates": 20, "megabytes": 1}
 PAPER = {**SMALL, "n_compared": 0}
@@ -22,6 +35,11 @@ VARIANTS: dict[str, tuple[str, dict]] = {
     "margin-index": ("margin-index", {}),
     "margin-index, budget": ("margin-index", {"budget": 40, "n_clusters": 5}),
     "margin-index, near-exact": ("margin-index", {"budget": None, "confidence": 1 - 1e-9}),
+    "margin-index, certain": ("margin-index", {"confidence": 1.0}),
+    "margin-index, certain, on a device": ("margin-index", {"confidence": 1.0}),
+    "exhaustive, on a device": ("exhaustive", {}),
+    "likely-positive, on a device": ("likely-positive", {}),
+    "mixture, on a device": ("mixture", {}),
     "h-hash": ("h-hash", {}),
     "h-hash, tables": ("h-hash", {**CODES, "structure": "tables"}),
     "h-hash, guaranteed": ("h-hash", {**CODES, "structure": "tables", "radius": 0.3, "epsilon": 1.0}),
@@ -90,6 +108,9 @@ OF_EACH_KIND = {
     *(name for name in ALL if "," not in name),
     "margin-index, budget",
     "margin-index, near-exact",
+    "margin-index, certain, on a device",
+    "exhaustive, on a device",
+    "likely-positive, on a device",
     "h-hash, guaranteed",
     "bh-hash, tables",
     "h-hash-weighted, table, as in the paper",
@@ -105,7 +126,14 @@ every_strategy = pytest.mark.parametrize(
     "variant", [name if name in OF_EACH_KIND else thorough(name) for name in ALL]
 )
 
-EXACT = ["exhaustive", "subsample, all of a pool", "margin-index, near-exact"]
+EXACT = [
+    "exhaustive",
+    "exhaustive, on a device",
+    "subsample, all of a pool",
+    "margin-index, near-exact",
+    "margin-index, certain",
+    "margin-index, certain, on a device",
+]
 """Those that promise the nearest items there are, on pools of the sizes of this suite."""
 
 
@@ -114,7 +142,22 @@ def make(variant: str, random_state: int = 0) -> QueryStrategy:
     if variant not in VARIANTS:
         return LowestIdFirst(random_state=random_state)
     name, params = VARIANTS[variant]
-    return make_strategy(name, random_state=random_state, **params)
+    strategy = make_strategy(name, random_state=random_state, **params)
+    if not variant.endswith("on a device"):
+        return strategy
+    return on_a_device(type(strategy))(random_state=random_state, **params)
+
+
+@cache
+def on_a_device(cls: type[QueryStrategy]) -> type[QueryStrategy]:
+    """The strategy over pools that a device scans: PyTorch's own use of the CPU."""
+    from closecall.core.accelerator.kept import KeptRows  # imports torch
+
+    class OnDevice(cls):  # type: ignore[misc, valid-type]
+        def _cover(self, pool: PoolRows) -> None:
+            super()._cover(pool.kept_on(KeptRows(CPU)) if isinstance(pool, ArrayPool) else pool)
+
+    return OnDevice
 
 
 def nearest(variant: str) -> bool:
@@ -143,6 +186,23 @@ def bags(n: int, d: int = 8, *, seed: int = 0) -> ArrayPool:
     X = rng.random((n, d)) * (rng.random((n, d)) < 0.4)
     X[np.arange(n), rng.integers(0, d, n)] += 0.5
     return ArrayPool(csr_array(X), ids=5 + 3 * np.arange(n))
+
+
+POOLS = [
+    "dense",
+    "sparse",
+    thorough("byte, with workers"),
+    pytest.param("float32, with workers", marks=pytest.mark.long),
+]
+"""Kinds of pools that the suite is run on; see `made`. Those with workers are on disk."""
+
+
+def made(request: pytest.FixtureRequest, n: int, d: int = 8) -> PoolRows:
+    """The pool of n items for a fixture whose parameters are `POOLS`."""
+    dtype = request.param.partition(",")[0]
+    if dtype in ("float32", "byte"):
+        return request.getfixturevalue("helped")(n, d, dtype=dtype)
+    return {"dense": gaussian_pool, "sparse": bags}[request.param](n, d)
 
 
 def hyperplanes(n: int, d: int = 8, *, seed: int = 100) -> list[Hyperplane]:

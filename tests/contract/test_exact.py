@@ -17,11 +17,12 @@ from tests.contract.kit import (
     ALL,
     EXACT,
     OF_EACH_KIND,
+    POOLS,
     bags,
     brute_force,
     dense_rows,
-    gaussian_pool,
     hyperplanes,
+    made,
     make,
     sparse,
 )
@@ -105,10 +106,10 @@ def test_no_item_left_out_is_nearer(variant, data):
         assert set(twins) <= set(chosen[:place])
 
 
-@pytest.fixture(scope="module", params=[gaussian_pool, bags])
+@pytest.fixture(scope="module", params=POOLS)
 def by_brute_force(request):
     """A pool, hyperplanes, items that are excluded, and all others in their order for each hyperplane."""
-    pool, planes, exclude = request.param(300, d=50), hyperplanes(20, d=50), [5, 8, 299]
+    pool, planes, exclude = made(request, 300, d=50), hyperplanes(20, d=50), [5, 8, 299]
     return pool, planes, exclude, [brute_force(pool, plane, set(exclude)) for plane in planes]
 
 

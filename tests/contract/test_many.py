@@ -8,14 +8,14 @@ import pytest
 from closecall.core.errors import InputError
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.selection import PoolExhausted, QueryStrategy, Request, Selection, make_strategy
-from tests.contract.kit import bags, every_strategy, gaussian_pool, hyperplanes, make
+from tests.contract.kit import POOLS, every_strategy, hyperplanes, made, make
 
 PLANES = hyperplanes(4)
 
 
-@pytest.fixture(scope="module", params=[gaussian_pool, bags], ids=["dense", "sparse"])
+@pytest.fixture(scope="module", params=POOLS)
 def pool(request):
-    return request.param(400)
+    return made(request, 400)
 
 
 def alone(strategy: QueryStrategy, request: Request) -> Selection | None:
@@ -82,9 +82,9 @@ def test_exhaustive_answers_all_by_one_pass(monkeypatch, pool):
     passes = []
     score_blocks = type(pool).score_blocks
 
-    def counted(self, hyperplanes):
+    def counted(self, hyperplanes, segments=None):
         passes.append(len(hyperplanes))
-        return score_blocks(self, hyperplanes)
+        return score_blocks(self, hyperplanes, segments)
 
     monkeypatch.setattr(type(pool), "score_blocks", counted)
     make_strategy("exhaustive").fit(pool).select_many([Request(plane, 3) for plane in PLANES])

@@ -12,15 +12,25 @@ import closecall.core.selection.margin.layout
 from closecall.core.errors import InputError
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.selection import ArrayPool, PoolExhausted
-from tests.contract.kit import bags, every_strategy, gaussian_pool, hyperplanes, make, nearest, sparse
+from tests.contract.kit import (
+    POOLS,
+    bags,
+    every_strategy,
+    gaussian_pool,
+    hyperplanes,
+    made,
+    make,
+    nearest,
+    sparse,
+)
 from tests.scale import scaled, thorough
 
 PLANE = hyperplanes(1)[0]
 
 
-@pytest.fixture(scope="module", params=[gaussian_pool, bags], ids=["dense", "sparse"])
+@pytest.fixture(scope="module", params=POOLS)
 def pool(request):
-    return request.param(400)
+    return made(request, 400)
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ UNBOUNDED = {
     "margin-index",
     "margin-index, near-exact",
     "mixture",
+    "mixture, on a device",
     "mixture, without likely positives",
     "auto",
 }

@@ -29,6 +29,14 @@ test("a selection with a smaller budget says so, and why", () => {
   assert.equal(sentence({ why: "strategy", hurried: false }), "Margin index chose this item, round 7");
 });
 
+test("an incomplete selection says so, and why", () => {
+  assert.equal(
+    sentence({ why: "strategy", missing: 25000 }),
+    "Margin index chose this item (incomplete: workers did not answer in time for 25,000 items), round 7",
+  );
+  assert.equal(sentence({ why: "strategy", missing: 0 }), "Margin index chose this item, round 7");
+});
+
 test("without a strategy, no budget is mentioned", () => {
   assert.equal(sentence({ why: "random-start" }), "Chosen at random until there is a yes and a no, round 7");
 });

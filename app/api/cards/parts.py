@@ -16,6 +16,7 @@ from closecall.app.engine.selection_parameters import (
     SEARCH,
     WORDS,
     is_hurried,
+    missing_rows,
     place_of_display,
 )
 from closecall.app.engine.training import accuracy_of_always_no
@@ -156,6 +157,12 @@ def thumbnail(session: SessionState, item: int) -> str:
     return look_of(item, session.project.pictures.thumbnail)["src"]
 
 
+def _device_of(session: SessionState) -> str | None:
+    """Return the name of the device that scans the pool, or None if the processors scan it."""
+    device = session.project.store.device
+    return device.name if device is not None and session.project.indexes.device_state == "ready" else None
+
+
 def _notes(session: SessionState, shown: SelectionRecord | None, counts: Counts) -> dict[str, Any]:
     """Return the statistics of the selection `shown`; `counts`, `now` and `advice` may be newer."""
     pool, advice = session.project.pool, session.concept.milestones.advice
@@ -164,6 +171,7 @@ def _notes(session: SessionState, shown: SelectionRecord | None, counts: Counts)
         "selection_ms": shown.selection_ms if shown else None,
         "full_scan_ms": session.project.indexes.full_scan.beside(shown.id) if shown else None,
         "full_scan_is_estimate": factor_of(n_items) > 1,
+        "full_scan_device": _device_of(session),
         "margin": shown.margin if shown else None,
         "scored": shown.items_scored if shown else 0,
         "total": shown.items_total if shown else n_items,
@@ -179,6 +187,7 @@ def _notes(session: SessionState, shown: SelectionRecord | None, counts: Counts)
         "why": shown.why if shown else None,
         "part": shown.parameters.get(PART) if shown else None,
         "hurried": shown is not None and is_hurried(shown),
+        "missing": missing_rows(shown) if shown else 0,
         "searched": _searched(shown) if shown else None,
         "awaited": _awaited(session, shown),
         "advice": advice.reason if advice.stop else None,

@@ -58,8 +58,11 @@ export function chosenBy(notes, round) {
   const reason = WHY[notes.why ?? ""]?.(round, notes);
   if (reason) return [reason[0], asked + reason[1]];
   const hurried = notes.hurried ? " with a smaller budget, to save time" : "";
+  const incomplete = notes.missing
+    ? ` (incomplete: workers did not answer in time for ${whole(notes.missing)} items)`
+    : "";
   const when = notes.awaited
     ? ` while ${notes.awaited} is prepared`
-    : `${chosenAs}${hurried}, round ${round}`;
+    : `${chosenAs}${hurried}${incomplete}, round ${round}`;
   return [notes.strategy_label ?? "", ` chose ${those}${asked}${when}`];
 }

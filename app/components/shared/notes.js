@@ -37,8 +37,10 @@ const ROWS = [
     hint: "How long the strategy took to choose; beside it, how long a full scan of all items takes while you label.",
     unit: "ms",
     write: fixed(2),
-    aside: ({ full_scan_ms: ms, full_scan_is_estimate: isEstimate }) =>
-      ms == null ? "" : `full scan ${isEstimate ? "about " : ""}${scanTime(ms)} ms`,
+    aside: ({ full_scan_ms: ms, full_scan_is_estimate: isEstimate, full_scan_device: device }) =>
+      ms == null
+        ? ""
+        : `full scan ${isEstimate ? "about " : ""}${scanTime(ms)} ms${device ? ` on ${device}` : ""}`,
     scale: Math.log,
   },
   {

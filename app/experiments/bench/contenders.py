@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter, process_time
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote
 
 import click
@@ -32,6 +32,9 @@ from closecall.core.selection import (
     strategy_names,
 )
 from closecall.core.selection.exclusion import excluded_rows
+
+if TYPE_CHECKING:
+    from closecall.core.accelerator.kept import KeptRows
 
 REFERENCE = "exhaustive"
 PLAIN_SCANS = ("blas-scan", "scipy-scan")
@@ -137,6 +140,12 @@ class PlainScan:
         margins[excluded_rows(self._pool, Query(plane.hyperplane, 1, plane.labeled, 0))] = np.inf
         item = int(self._pool.ids[margins.argmin()])
         return Answer(item, len(self._pool), 1000 * seconds, 1000 * cpu)
+
+
+def scan_on(kept: KeptRows, pool: Pool) -> Contender:
+    """Return the contender that scans the pool exhaustively on the device that keeps its rows."""
+    strategy = make_strategy(REFERENCE).fit(pool.kept_on(kept))
+    return StrategyContender(f"{REFERENCE} on {kept.device.name}", strategy, None, 0)
 
 
 def default_words(pool: Pool) -> list[str]:

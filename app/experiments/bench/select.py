@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import numpy as np
@@ -28,6 +29,7 @@ from closecall.app.experiments.bench.contenders import (
     contenders,
     default_words,
     noting_failure,
+    scan_on,
 )
 from closecall.app.experiments.bench.experiment import Experiment, Row, about
 from closecall.app.experiments.bench.figure import check_figure, draw
@@ -35,10 +37,15 @@ from closecall.app.experiments.bench.report import share_in_words, show_disturba
 from closecall.app.experiments.bench.results import BASELINE, Judged, SelectionResults
 from closecall.app.experiments.bench.rounds import Round, planes_for, planes_of_other, rounds_of
 from closecall.app.experiments.bench.subsample import EqualTimeSubsample
+from closecall.app.runtime.dask_option import with_workers
 from closecall.core.errors import InputError
 from closecall.core.evaluation.rank import BruteForce, margins_of
 from closecall.core.experiment.planes import Plane
 from closecall.core.pool.pool import Pool
+
+if TYPE_CHECKING:
+    from closecall.core.accelerator.device import Device
+    from closecall.core.accelerator.kept import KeptRows
 
 HEAD = (
     "strategy",
@@ -99,6 +106,8 @@ class Selection(Experiment[Pool]):
         File for the plot of time against rank.
     boxes : Path or None
         File for the box plots of time and |wᵀx + b|.
+    device : Device or None
+        Device that the exhaustive scan is also measured on.
     """
 
     corpus: Path | None
@@ -115,6 +124,7 @@ class Selection(Experiment[Pool]):
     seed: int
     figure: Path | None
     boxes: Path | None
+    device: Device | None = None
 
     def __post_init__(self) -> None:
         """Check the options that don't need the pool."""
@@ -136,6 +146,7 @@ class Selection(Experiment[Pool]):
             If the pool has fewer items than requested, if a strategy, setting or corpus does not exist, or if
             the pool `planes_of` has other features.
         """
+        pool = with_workers(pool, wait=True)
         settings = [self._planes(pool, self.seed + number) for number in range(self.draws)]
         sizes = self.sizes or [len(pool)]
         for size in sizes:
@@ -143,8 +154,9 @@ class Selection(Experiment[Pool]):
                 raise InputError(
                     f"--items must be from 1 to {len(pool)} for the pool {pool.path}, got {size}"
                 )
+        kept = _kept_on(self.device, pool) if self.device is not None else None
         for size in sizes:
-            yield from self._measure_size(pool.prefix(size), settings)
+            yield from self._measure_size(pool.prefix(size), settings, kept)
 
     def _planes(self, pool: Pool, seed: int) -> dict[str, list[Plane]]:
         """Return the hyperplanes of one draw, by setting."""
@@ -158,7 +170,9 @@ class Selection(Experiment[Pool]):
             settings.setdefault(plane.setting, []).append(plane)
         return settings
 
-    def _measure_size(self, pool: Pool, of_draws: Sequence[dict[str, list[Plane]]]) -> Iterator[list[Row]]:
+    def _measure_size(
+        self, pool: Pool, of_draws: Sequence[dict[str, list[Plane]]], kept: KeptRows | None
+    ) -> Iterator[list[Row]]:
         failures: dict[str, str] = {}
         words = self.words or default_words(pool)
         measured: dict[str, list[SelectionResults]] = {}
@@ -166,6 +180,7 @@ class Selection(Experiment[Pool]):
         for number, settings in enumerate(of_draws):
             going = [word for word in words if word not in failures]
             taking_part = contenders(going, pool, self.indexes, self.seed + number, failures)
+            taking_part += [scan_on(kept, pool)] if kept is not None else []
             _warm_up(pool, taking_part, next(iter(settings.values()))[: self.warm_up], failures)
             for setting, planes in settings.items():
                 rounds = rounds_of(planes, self.queries)
@@ -289,6 +304,25 @@ class Selection(Experiment[Pool]):
             draw_boxes(measured, self.boxes)
         if len(measured) < len(rows):
             raise click.exceptions.Exit(1)
+
+
+def _kept_on(device: Device, pool: Pool) -> KeptRows:
+    """Send the rows of the pool to the device.
+
+    Raises
+    ------
+    InputError
+        If the rows are sparse or the device can't take them.
+    """
+    from closecall.core.accelerator.kept import KeptRows  # imports torch
+
+    if pool.is_sparse:
+        raise InputError(f"--device needs dense rows, but those of the pool {pool.path} are sparse")
+    kept = KeptRows(device)
+    pool.kept_on(kept).keep_up()
+    if kept.problem is not None:
+        raise InputError(kept.problem)
+    return kept
 
 
 def _going(taking_part: Sequence[Contender], failures: Mapping[str, str]) -> list[Contender]:

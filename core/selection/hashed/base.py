@@ -23,7 +23,7 @@ from closecall.core.hashing.base import named, part_of
 from closecall.core.hashing.pool import fit_rows, hash_on
 from closecall.core.search import SearchStructure
 from closecall.core.selection.base import Arrays, Progress, QueryStrategy
-from closecall.core.selection.nearest import at_most, balanced, float32_error, nearest_first
+from closecall.core.selection.nearest_among import nearest_among
 from closecall.core.selection.reader import PoolRows, Rows
 from closecall.core.selection.requests import Choice, Query
 
@@ -122,16 +122,8 @@ class HashedSearch(QueryStrategy):
 
     def choose(self, query: Query) -> Choice:
         """See `QueryStrategy.choose`."""
-        hyperplane, unit = balanced(query.plane())
         rows = self._candidates(query)
-        if not len(rows):
-            return Choice.nothing()
-        rough = self.reader_.rough_margins(rows, hyperplane)
-        last = min(query.n, len(rows)) - 1
-        reach = float(np.partition(rough, last)[last]) + 2 * float32_error(hyperplane)
-        near = rows[at_most(rough, reach)]
-        ids, margins = nearest_first(self.pool_.ids[near], self.reader_.margins(near, hyperplane), query.n)
-        return Choice(ids, margins * unit, scored=len(rows))
+        return nearest_among(self.pool_, self.reader_, rows, query) if len(rows) else Choice.nothing()
 
     def arrays(self) -> Arrays:
         """See `QueryStrategy.arrays`."""

@@ -17,7 +17,7 @@ from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.quantization.quantizer import MAX_CLUSTERS
 from closecall.core.selection.base import Arrays, Progress, QueryStrategy
 from closecall.core.selection.exhaustive import ExhaustiveSearch
-from closecall.core.selection.margin.byte_search import ByteSearch
+from closecall.core.selection.margin.byte_search import ByteSearch, found_in
 from closecall.core.selection.margin.kernels import search, turned
 from closecall.core.selection.margin.layout import Layout, read_only
 from closecall.core.selection.margin.tables import Found, Statistics, Tables
@@ -120,10 +120,11 @@ class MarginIndex(QueryStrategy):
         `LEAST_BUDGET` rows are examined. If neither is given, the share is `SHARE_OF_LARGE` on byte pools
         with more than `LARGE` rows, and 1 on all other pools.
     confidence : float or None
-        Approximate probability, between 0 and 1, of finding the nearest of the examined rows (see
-        `core.selection.margin.kernels`). The default is `NEAR_EXACT`, because an item that is missed stays in
-        the pool, and is likely to be missed again with the next hyperplane, which is similar. With a budget
-        smaller than the pool, the default is `WITH_BUDGET`.
+        Approximate probability, above 0, of finding the nearest of the examined rows (see
+        `core.selection.margin.kernels`). With a confidence of 1, all rows are scored, without the index; it
+        excludes a budget, and a share below 1. The default is `NEAR_EXACT`, because an item that is missed
+        stays in the pool, and is likely to be missed again with the next hyperplane, which is similar. With a
+        budget smaller than the pool, the default is `WITH_BUDGET`.
     n_clusters : int or None
         Number of clusters. None means about the square root of the number of rows.
     random_state : int
@@ -168,8 +169,10 @@ class MarginIndex(QueryStrategy):
             raise InputError(f"share must be above 0 and at most 1, or none, got {self.share:g}")
         if self.share is not None and self.budget is not None:
             raise InputError("give margin-index a budget or a share, not both")
-        if self.confidence is not None and not 0 < self.confidence < 1:
-            raise InputError(f"confidence must be between 0 and 1, got {self.confidence}")
+        if self.confidence is not None and not 0 < self.confidence <= 1:
+            raise InputError(f"confidence must be above 0 and at most 1, or none, got {self.confidence}")
+        if self._is_certain and (self.budget is not None or self.share not in (None, 1)):
+            raise InputError("a confidence of 1 needs all rows: give margin-index no budget and no share")
         if self.n_clusters is not None and not 1 <= self.n_clusters <= MAX_CLUSTERS:
             raise InputError(f"n_clusters must be from 1 to {MAX_CLUSTERS}, or none, got {self.n_clusters}")
         if self.budget is not None and self.budget < LEAST_BUDGET:
@@ -181,14 +184,26 @@ class MarginIndex(QueryStrategy):
 
     def thrifty_params(self) -> dict[str, Any]:
         """See `QueryStrategy.thrifty_params`; limits the rows that a query reads to `THRIFTY_BUDGET`."""
-        if self._most_rows <= THRIFTY_BUDGET:
+        if self._most_rows <= THRIFTY_BUDGET or self._is_certain:
             return {}
         return {"budget": THRIFTY_BUDGET} | ({} if self.share is None else {"share": None})
+
+    def certain_params(self) -> dict[str, Any]:
+        """See `QueryStrategy.certain_params`; a budget, a smaller share or a confidence is left as given."""
+        limited = self.budget is not None or self.share not in (None, 1) or self.confidence is not None
+        return {} if limited else {"confidence": 1.0}
+
+    @property
+    def _is_certain(self) -> bool:
+        """Whether all rows are scored, without the index."""
+        return self.confidence == 1
 
     @property
     def _most_rows(self) -> int:
         """Maximum number of rows to examine."""
         n_rows, share = self.n_items, self.share
+        if self._is_certain:
+            return n_rows
         if self.budget is not None:
             return min(self.budget, n_rows)
         if share is None:
@@ -210,7 +225,7 @@ class MarginIndex(QueryStrategy):
         n_rows = self.n_items
         limit = min(n_rows, max(self._most_rows, query.n))
         choice = self._nearest(query, limit)
-        if len(choice.ids) < query.n and limit < n_rows:
+        if len(choice.ids) < query.n and limit < n_rows and not choice.missing:
             return self._nearest(query, n_rows)
         return choice
 
@@ -239,9 +254,12 @@ class MarginIndex(QueryStrategy):
         """
         hyperplane, unit = balanced(query.plane())
         if self._bytes is not None:
-            found = self._bytes.found(hyperplane, query.exclude, query.n, limit, self.z_)
+            found, missing = found_in(
+                self.pool_, self.reader_, hyperplane, query.exclude, query.n, limit, self.z_
+            )
             rows, margins = self._settled(found, hyperplane, query.n)
-            return Choice(self.pool_.ids[rows], margins * unit, scored=min(found.looked, self.n_items))
+            scored = min(found.looked, self.n_items)
+            return Choice(self.pool_.ids[rows], margins * unit, scored=scored, missing=missing)
         everything, excluded = limit == self.n_items, query.exclude
         strayed = self.layout_.strayed if everything else self.layout_.strayed[:0]
         memory = _NOTHING
@@ -314,7 +332,7 @@ class MarginIndex(QueryStrategy):
         if pool.is_sparse:
             self._scan()
         elif pool.byte_segments:
-            self._bytes = ByteSearch(pool)
+            self._bytes = ByteSearch.of(pool)
             self._set_confidence(self._bytes.n_blocks)
         else:
             kept = None if old is None else old.layout_
@@ -342,8 +360,11 @@ class MarginIndex(QueryStrategy):
     def _set_confidence(self, n_blocks: int) -> None:
         n_looks = n_blocks + 1
         reads_all = self._most_rows >= self.n_items
+        self._instead = None
+        if self._is_certain:
+            self._instead = ExhaustiveSearch().fit(self.pool_)
+            return
         confidence = self.confidence or (NEAR_EXACT if reads_all else WITH_BUDGET)
         self.z_ = -NormalDist().inv_cdf((1 - confidence) / (2 * n_looks))
-        self._instead = None
         if self.budget is not None and self.budget < LEAST_BUDGET:
             self._instead = self._random_rows(self.budget).fit(self.pool_)

@@ -15,6 +15,8 @@ from closecall.app.experiments.bench.commands.options import (
     seed_option,
     setting_option,
 )
+from closecall.app.runtime.dask_option import dask_option
+from closecall.app.runtime.device_option import device_option
 
 
 @click.command("select")
@@ -56,8 +58,10 @@ from closecall.app.experiments.bench.commands.options import (
     "Hyperplanes before any is timed; as many as --queries for a pool that has long been in use.",
 )
 @click.option("--cold", is_flag=True, help="Let sessions remember nothing.")
+@device_option
 @indexes_option
 @seed_option("everything random")
+@dask_option
 @json_option
 @click.option(
     "--figure",
@@ -74,7 +78,8 @@ def bench_select(folder: Path, json_file: Path | None, **words: Any) -> None:
 
     Each strategy is also compared with the random subsample that takes as long. Repeat --setting, --strategy
     and --items to measure several. The pool needs no classes if --planes-of names a pool with classes. With
-    --draws, a second table compares the strategies with h-hash. Draws share the hyperplanes of --planes.
+    --draws, a second table compares the strategies with h-hash. Draws share the hyperplanes of --planes. With
+    --device, the exhaustive scan is measured both on the processors and on the device.
     """
     from closecall.app.experiments.bench.experiment import run
     from closecall.app.experiments.bench.select import Selection

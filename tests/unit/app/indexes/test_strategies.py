@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +10,7 @@ import pytest
 
 from closecall.app.indexes import strategies as indexes
 from closecall.app.indexes.strategies import Indexes
+from closecall.core.accelerator.device import Device
 from closecall.core.errors import InputError
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
@@ -262,13 +263,35 @@ def test_mixtures_follow_the_margin_index_as_the_pool_grows(pool, tmp_path):
     assert (before.n_items, after.n_items) == (1000, 3000)
 
 
+def test_while_a_device_scans_the_pool_no_item_is_missed(pool, tmp_path, monkeypatch):
+    """Near-exact search scans, a search with a budget keeps to it; a device that fails is not used again."""
+    monkeypatch.setattr(indexes, "POLL_SECONDS", 0.01)
+    made = Indexes(lambda: pool.prefix(1000), tmp_path, device=Device("cpu", "cpu"))
+    made.start()
+    with closing(made):
+        words = (NAME, "auto", "mixture", f"{NAME}:budget=9000", "exhaustive")
+        for word in words:
+            made.want(word)
+        until(lambda: made.device_state == "ready" and all(map(made.get, words)))
+        assert made.pool is not None
+        assert made.pool.kept is not None
+        until(lambda: made.get(NAME).n_items == len(pool))
+        confidences = [made.get(word).params().get("confidence") for word in words]
+        assert confidences == [1.0, 1.0, 1.0, None, None]
+        assert made.get(NAME) is made.get(NAME)
+        made.pool.kept._fail(RuntimeError("no kernel image"))
+        assert made.device_state == "trouble"
+        assert made.get(NAME).params() == MarginIndex().params()
+    assert made.pool.kept.n_rows == 0
+
+
 @pytest.mark.parametrize(
     ("word", "message"),
     [
         ("mixture:likely=0.9", "shares of a mixture must be at least 0 and sum to 1"),
         (
             "mixture:colour=red",
-            "mixture has the parameters margin, likely, random, budget, random_state; got",
+            "mixture has the parameters margin, likely, random, budget, confidence, random_state; got",
         ),
         ("margin-index:n_clusters=4", "can give margin-index the parameters budget, confidence, share; got"),
     ],

@@ -127,7 +127,7 @@ def test_a_builder_waits_for_another_builder_of_its_pool(tmp_path: Path) -> None
     assert Pool.open(pool).complete
 
 
-SLOW_IMPORTS = ("sklearn", "scipy.stats", "matplotlib", "umap", "onnxruntime", "av", "fsspec")
+SLOW_IMPORTS = ("sklearn", "scipy.stats", "matplotlib", "umap", "onnxruntime", "av", "fsspec", "torch")
 """Packages that take long to load, and that few projects or moments need."""
 
 

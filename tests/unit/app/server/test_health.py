@@ -12,10 +12,12 @@ import pytest
 from closecall.app.api.cards import card_of, submit
 from closecall.app.server.health import LOADS, Health
 from closecall.app.sessions.registry import OpenProject
+from closecall.core.accelerator.device import Device
 from closecall.storage import StorageError
 from closecall.storage.place import LabelFile
-from tests.projects import answer, new_project
+from tests.projects import answer, new_project, open_workspace
 from tests.storage_kit import no_room
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -32,10 +34,28 @@ def test_all_is_well(workspace, health):
     said = health.look()
     assert said["status"] == "ok"
     assert (said["projects"], said["databases"], said["pools"]) == (1, {"ok": 1}, {"complete": 1})
-    assert set(said) == {"status", "version", "projects", "databases", "pools", "load", "uptime_seconds"}
+    assert set(said) == {
+        *("status", "version", "projects", "databases", "pools", "device", "load", "uptime_seconds"),
+    }
+    assert said["device"] is None
     assert set(said["load"]) == {*LOADS, "computing_seconds"}
     for word in ("secret", "ada", project.key, str(project.folder), "labels.db"):
         assert word not in str(said)
+
+
+def test_the_device_is_said_that_scans_the_pools(tmp_path, monkeypatch):
+    """With the number of pools that it has; the notes beside an item say it, too."""
+    monkeypatch.setattr("closecall.app.server.health.FRESH_SECONDS", 0.0)
+    with open_workspace(tmp_path, device=Device("cpu", "a fine card")) as workspace:
+        project, health = new_project(workspace), Health(workspace)
+        assert health.look()["device"]["name"] == "a fine card"
+        until(lambda: health.look()["device"]["pools"] == {"ready": 1})
+        session = project.session()
+        assert card_of(session)["notes"]["full_scan_device"] == "cpu"
+        project.pool.kept._fail(RuntimeError("no kernel image"))
+        assert health.look()["device"]["pools"] == {"trouble": 1}
+        assert health.look()["status"] == "ok"
+        assert card_of(session)["notes"]["full_scan_device"] is None
 
 
 def test_a_database_that_is_locked_is_said_until_it_is_not(workspace, health, monkeypatch):

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from closecall.app.api.cards import card_of, submit
 from closecall.app.cli.main import main
 from closecall.app.sessions.new_project import NewProject
+from closecall.core.accelerator.device import Device
 from closecall.core.pool.build import build
 from closecall.core.selection.auto import FEW_POSITIVES
 from closecall.core.selection.base import QueryStrategy
@@ -29,6 +30,7 @@ from tests.projects import (
     tamper,
     wait_for_index,
 )
+from tests.waiting import until
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -161,6 +163,29 @@ def test_a_log_about_a_byte_pool_holds(tmp_path):
     assert findings["choices"] > 25
     assert findings["ranks"]["exhaustive"]["max"] == 0
     assert findings["ranks"]["margin-index"]["nearest_share"] > 0.9
+
+
+def test_a_log_of_a_server_with_a_device_holds_without_it(tmp_path):
+    """Near-exact search scans all items there; the log says so, and the processors find the same items."""
+    with open_workspace(tmp_path, device=Device("cpu", "cpu")) as workspace:
+        build(source_from("digits:900"), tmp_path / "pool", dtype="byte")
+        project = workspace.project(workspace.create(NewProject(str(tmp_path / "pool"), "Is this a 7?")))
+        until(lambda: project.indexes.device_state == "ready")
+        session = project.session()
+        label(session, 12)
+        for strategy in ("margin-index", "exhaustive", "mixture", "auto", "likely-positive"):
+            wait_for_index(project, strategy)
+            session.set_strategy(strategy)
+            label(session, 5)
+        records = list(project.log.selections(session.concept.record.id))
+    assert {one.parameters["confidence"] for one in records if one.strategy == "margin-index"} == {1}
+    result = run(project.folder)
+    findings = json.loads(result.output)
+    assert findings["problems"] == []
+    assert result.exit_code == 0
+    assert findings["choices"] > 25
+    for strategy in ("exhaustive", "margin-index"):
+        assert findings["ranks"][strategy]["max"] == 0
 
 
 def test_the_log_says_which_part_of_a_mixture_chose(project_folder):

@@ -87,9 +87,9 @@ def test_several_requests_take_one_pass(monkeypatch):
     pool, passes = gaussian_pool(200), []
     score_blocks = type(pool).score_blocks
 
-    def counted(self, planes):
+    def counted(self, planes, segments=None):
         passes.append(len(planes))
-        return score_blocks(self, planes)
+        return score_blocks(self, planes, segments)
 
     monkeypatch.setattr(type(pool), "score_blocks", counted)
     strategy = make_strategy("likely-positive").fit(pool)

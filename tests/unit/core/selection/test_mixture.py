@@ -107,9 +107,9 @@ def test_one_pass_answers_for_all_that_look_for_likely_positives(monkeypatch, po
     passes = []
     score_blocks = type(pool).score_blocks
 
-    def counted(self, planes):
+    def counted(self, planes, segments=None):
         passes.append(len(planes))
-        return score_blocks(self, planes)
+        return score_blocks(self, planes, segments)
 
     strategy = Mixture(margin=0.2, likely=0.6, random=0.2).fit(pool)
     monkeypatch.setattr(type(pool), "score_blocks", counted)

@@ -119,6 +119,19 @@ def session_planes(pool: Pool, setting: str, n_sessions: int, n_rounds: int) -> 
     ]
 
 
+def test_select_scans_on_a_device_too(pool, tmp_path):
+    """Beside the processors, in one run; a missing device is refused in a sentence."""
+    rows = select(
+        pool, "--queries", 5, "--strategy", "random", "--device", "cpu", "--items", 50, "--items", 700
+    )
+    own = [row for row in rows if row["strategy"] == "exhaustive on cpu"]
+    assert [row["items"] for row in own] == [50, 700]
+    assert [row["recall_at_1"] for row in own] == [1, 1]
+    result = run("select", "--pool", pool.path, "--device", "cuda:99")
+    assert result.exit_code == 2
+    assert "finds no cuda:99 here" in result.output
+
+
 def test_select_compares_on_sparse_rows_too(tmp_path):
     """The bare product is SciPy's there, and the subsample's too."""
     rng = np.random.default_rng(0)
@@ -132,6 +145,9 @@ def test_select_compares_on_sparse_rows_too(tmp_path):
     assert sorted(row["strategy"] for row in rows) == ["exhaustive", "random", "scipy-scan"]
     ranks = {row["strategy"]: row["rank_median"] for row in rows}
     assert ranks["scipy-scan"] == ranks["exhaustive"] == 0
+    result = run("select", "--pool", pool.path, "--device", "cpu", "--queries", 2)
+    assert result.exit_code == 2
+    assert "--device needs dense rows" in result.output
 
 
 def test_select_writes_a_row_for_each_strategy(pool, tmp_path):

@@ -246,9 +246,14 @@ def test_progress_never_goes_back_and_ends_with_all_rows(pool):
     ("params", "message"),
     [
         ({"budget": 0}, "budget must be at least 1, or none, got 0"),
-        ({"confidence": 0.0}, "confidence must be between 0 and 1, got 0.0"),
-        ({"confidence": 1.0}, "confidence must be between 0 and 1, got 1.0"),
-        ({"confidence": float("nan")}, "confidence must be between 0 and 1, got nan"),
+        ({"confidence": 0.0}, "confidence must be above 0 and at most 1, or none, got 0.0"),
+        ({"confidence": 1.1}, "confidence must be above 0 and at most 1, or none, got 1.1"),
+        ({"confidence": float("nan")}, "confidence must be above 0 and at most 1, or none, got nan"),
+        (
+            {"confidence": 1.0, "budget": 9000},
+            "a confidence of 1 needs all rows: give margin-index no budget",
+        ),
+        ({"confidence": 1.0, "share": 0.5}, "a confidence of 1 needs all rows: give margin-index no budget"),
         ({"n_clusters": 0}, "n_clusters must be from 1 to 8192, or none, got 0"),
         ({"n_clusters": 8193}, "n_clusters must be from 1 to 8192, or none, got 8193"),
     ],

@@ -1,0 +1,1 @@
+"""Full scans of a pool on a graphics processor, with the results of the processors."""

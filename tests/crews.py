@@ -1,0 +1,50 @@
+"""A crew of threads of this process, whose workers fail or hang when a test wants it."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from closecall.core.pool.pool import Pool
+from closecall.core.workers.crew import WorkerCrew
+from closecall.core.workers.worker import Snapshot, searched_here
+
+
+class ThreadCrew(WorkerCrew):
+    """Searches and answers are pickled, as on their way to another machine.
+
+    `ways` has, by name, what a worker does: it "works", "dies", "hangs", or lags: it answers after so many
+    seconds. Once dismissed, a worker is not ready any more.
+    """
+
+    def __init__(self, ways: dict[str, Any], seconds: float = 60.0) -> None:
+        super().__init__(seconds)
+        self.ways = ways
+        self.dismissed: dict[str, str] = {}
+        self.asked: list[tuple[str, list[int]]] = []
+        self._threads = ThreadPoolExecutor(8)
+
+    def ready(self, pool: Pool) -> list[str]:  # noqa: ARG002
+        return [worker for worker in self.ways if worker not in self.dismissed]
+
+    def ask(self, worker: str, pool: Pool, search: Any, segments: Sequence[int]) -> Future[Any]:
+        self.asked.append((worker, list(segments)))
+        way = self.ways[worker]
+        if way == "hangs":
+            return Future()
+        sent = pickle.dumps((Snapshot.of(pool), search, list(segments)))
+
+        def work() -> Any:
+            if way == "dies":
+                raise OSError("it is gone")
+            if way != "works":
+                time.sleep(way)
+            return pickle.loads(pickle.dumps(searched_here(*pickle.loads(sent))))
+
+        return self._threads.submit(work)
+
+    def dismiss(self, worker: str, pool: Pool, reason: str) -> None:  # noqa: ARG002
+        self.dismissed[worker] = reason
