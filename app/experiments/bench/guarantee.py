@@ -9,6 +9,7 @@ guarantee needs with the number that fits into memory.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -176,7 +177,7 @@ class Guarantees(Experiment[Pool]):
 
     def conclude(self, rows: Sequence[Row]) -> None:  # noqa: ARG002
         """Explain the columns."""
-        least = 100 * (1 - 1 / np.e)
+        least = 100 * (1 - 1 / math.e)
         click.echo(
             f"\nρ: exponent of the rule. l needed: tables that a guarantee of at least {least:.0f} % takes. "
             "k, l built: functions in a key, and tables without a common function within "
