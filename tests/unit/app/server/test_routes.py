@@ -144,6 +144,7 @@ def test_health_names_nothing(port):
         "projects",
         "databases",
         "pools",
+        "device",
         "load",
         "uptime_seconds",
     }

@@ -193,12 +193,12 @@ def test_a_project_that_takes_long_to_open_holds_up_no_other(tmp_path, monkeypat
         slow, other, opened = (new_project(workspace).key for _ in range(3))
     begun, end, open_for_real = threading.Event(), threading.Event(), OpenProject.__init__
 
-    def opens(project: OpenProject, folder: Path, roles: Roles, *, shared: bool) -> None:
+    def opens(project: OpenProject, folder: Path, roles: Roles, **options: object) -> None:
         if folder.name == slow:
             assert not begun.is_set(), "opened twice"
             begun.set()
             assert end.wait(300)
-        open_for_real(project, folder, roles, shared=shared)
+        open_for_real(project, folder, roles, **options)
 
     with open_workspace(tmp_path) as workspace, ThreadPoolExecutor(4) as threads:
         there = workspace.project(opened)
