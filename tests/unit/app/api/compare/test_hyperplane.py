@@ -110,8 +110,8 @@ def ms_per_item(monkeypatch):
         clock.now = getattr(clock, "now", 0.0) + 1e-9  # nothing takes no time at all
         return clock.now
 
-    def scored(pool, hyperplanes):
-        for first_row, scores in score_blocks(pool, hyperplanes):
+    def scored(pool, hyperplanes, segments=None):
+        for first_row, scores in score_blocks(pool, hyperplanes, segments):
             clock.now = now() + step / 1000 * scores.shape[1]
             yield first_row, scores
 
