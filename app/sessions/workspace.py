@@ -332,6 +332,11 @@ class Workspace:
                 if unless_same and (same := self._same(file, question)):
                     raise SameProjectError(same)
                 key = key or free_key(self.folder, question)
+                place = self.folder / key
+                if place.is_dir() and any(place.iterdir()):
+                    raise InputError(
+                        f"{place} is in the way: it is not empty, and not a project. Move it away"
+                    )
                 half = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=self.folder))
                 undo.callback(shutil.rmtree, half, ignore_errors=True)
                 file.write(half)

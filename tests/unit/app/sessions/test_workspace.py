@@ -223,6 +223,14 @@ def test_a_creation_that_was_killed_is_no_project(tmp_path):
             workspace.project(".new-x1y2")
 
 
+def test_what_is_in_the_way_of_the_demo_is_named_and_stays(tmp_path):
+    (tmp_path / "digits").mkdir()
+    (tmp_path / "digits" / "mine.txt").write_text("mine")
+    with Workspace(tmp_path) as workspace, pytest.raises(InputError, match="digits is in the way: it is not"):
+        make_demo(workspace, 100)
+    assert [path.name for path in tmp_path.rglob("*")] == ["digits", "mine.txt"]
+
+
 def test_a_complete_demo_grows(tmp_path, monkeypatch):
     """Its builder starts, also if an earlier one was killed before it had begun."""
     started: list[str] = []
