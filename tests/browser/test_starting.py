@@ -245,13 +245,18 @@ def test_a_folder_of_another_computer_is_uploaded(
     start_page.get_by_role("option", name="A folder on your own computer").click()
     start_page.get_by_role("button", name="Create and label").click()
     expect(start_page.get_by_role("alert")).to_contain_text("Choose a folder of images on your computer")
-    at_rest(start_page)  # a drop misses an uploader that still moves
-    bring(start_page.get_by_test_id("stFileUploader").first, tmp_path / "pets")
+    at_rest(start_page)
+    uploader = start_page.get_by_test_id("stFileUploader").first
+    bring(uploader, tmp_path / "pets")
     question = start_page.get_by_role("textbox", name="Question")
     question.fill(f"Is it a {animal}?")
     question.press("Tab")
     meant = start_page.get_by_text(f"The question may mean wild_{animal}: then tick this.")
-    expect(meant).to_be_visible(timeout=60_000)
+    try:
+        expect(meant).to_be_visible(timeout=20_000)
+    except AssertionError:  # an uploader that the page replaces just then ignores the files
+        bring(uploader, tmp_path / "pets")
+        expect(meant).to_be_visible(timeout=60_000)
     at_rest(start_page)
     start_page.get_by_text("Subfolders are classes").click()
     means_yes = start_page.get_by_role("combobox", name="Class that means yes")
