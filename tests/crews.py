@@ -16,8 +16,8 @@ from closecall.core.workers.worker import Snapshot, searched_here
 class ThreadCrew(WorkerCrew):
     """Searches and answers are pickled, as on their way to another machine.
 
-    `ways` has, by name, what a worker does: it "works", "dies", "hangs", or lags: it answers after so many
-    seconds. Once dismissed, a worker is not ready any more.
+    `ways` has, by name, what a worker does: it "works", "dies" or "hangs", or a number: it answers after
+    this number of seconds. Once dismissed, a worker is not ready any more.
     """
 
     def __init__(self, ways: dict[str, Any], seconds: float = 60.0) -> None:
