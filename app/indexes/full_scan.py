@@ -110,5 +110,8 @@ def _timed(pool: Pool) -> float:
     plane = Hyperplane(np.full(pool.n_features, pool.n_features**-0.5), 0.0)
     seconds = list[float]()
     while sum(seconds) < TIMED_SECONDS and len(seconds) < MOST_SCANS:
-        seconds.append(strategy.select(plane).seconds)
+        selection = strategy.select(plane)
+        if selection.missing:
+            raise SearchIncomplete(f"{selection.missing:,} rows were not searched in time")
+        seconds.append(selection.seconds)
     return 1000 * float(np.median(seconds))

@@ -201,13 +201,13 @@ class Indexes:
         Calls return the same object until the index is replaced, or until a device begins or ceases to scan
         the pool. While it scans, strategies search all rows without an index (`QueryStrategy.certain`).
         """
-        strategy = self._shared(word)
+        strategy = self.indexed(word)
         if strategy is None or self._kept is None or not self._kept.holds(strategy.n_items):
             return strategy
         return strategy.certain()
 
-    def _shared(self, word: str) -> QueryStrategy | None:
-        """Return the strategy, which shares its index with others, or None while the index is being built."""
+    def indexed(self, word: str) -> QueryStrategy | None:
+        """Return the strategy that uses its index even while a device scans the pool; None as `get`."""
         self.full_scan.note_use()
         state = self.state(word)
         if state.fitted is None and word in self._asked:

@@ -78,7 +78,9 @@ def compare(session: SessionState, selection_id: str) -> Comparison:
     pool = pool.prefix(record.items_total)
     hyperplane = _hyperplane_then(session, record, standing)
     exclude = excluded_then(standing, record)
-    scan = make_strategy("exhaustive").fit(pool).select(hyperplane, exclude=exclude)
+    scan = (
+        make_strategy("exhaustive").fit(pool.alone()).select(hyperplane, exclude=exclude)
+    )  # always complete
     usual_ms = None if factor_of(len(pool)) > 1 else project.indexes.full_scan.beside(selection_id)
     brute_force = BruteForce(pool, hyperplane, exclude=exclude)
     return Comparison(

@@ -211,6 +211,12 @@ class Pool:
         if self.kept is not None:
             self.kept.keep_up([(segment.first_row, segment.X) for segment in self._rows.segments], go_on)
 
+    def alone(self) -> Pool:
+        """Return the same snapshot, without workers and without a device: this process searches it."""
+        own = copy(self)
+        own.crew = own.kept = None
+        return own
+
     def __len__(self) -> int:
         return len(self.ids)
 

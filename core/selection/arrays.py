@@ -65,6 +65,12 @@ class ArrayPool:
         kept.keep_up([(0, self._X)])
         return own
 
+    def alone(self) -> ArrayPool:
+        """Return the same pool, without a device."""
+        own = copy(self)
+        own.kept = None
+        return own
+
     def scores(self, hyperplane: Hyperplane, *, repeatable: bool = False) -> NDArray[np.float32]:  # noqa: ARG002
         """Return wᵀx + b of every row, of shape (N,), in float32; the result is always repeatable."""
         return np.concatenate([scores[0] for _, scores in self.score_blocks([hyperplane])])

@@ -78,6 +78,7 @@ class QueryStrategy(ABC):
     reader_: RowReader
     _thrifty: QueryStrategy | None = None
     _certain: QueryStrategy | None = None
+    _alone: QueryStrategy | None = None
 
     def __init__(self, *, random_state: int = 0) -> None:
         self.random_state = random_state
@@ -242,6 +243,14 @@ class QueryStrategy(ABC):
         if self._certain is None:
             self._certain = type(self)(**{**self.params(), **changes}).sharing(self)
         return self._certain
+
+    def alone(self) -> QueryStrategy:
+        """Return this strategy over the same pool, searched by this process alone; see `Pool.alone`."""
+        if self.pool_.crew is None and self.pool_.kept is None:
+            return self
+        if self._alone is None:
+            self._alone = type(self)(**self.params()).restored(self.pool_.alone(), self.arrays())
+        return self._alone
 
     def certain_params(self) -> dict[str, Any]:
         """Return the parameters that `certain` changes, with their new values; none by default.

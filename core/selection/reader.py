@@ -89,6 +89,9 @@ class PoolRows(Protocol):
         (m, n_features).
         """
 
+    def alone(self) -> PoolRows:
+        """Return the same pool, without workers and without a device."""
+
     @property
     def kept(self) -> KeptRows | None:
         """The rows in the memory of a device that scans them, if there is one."""

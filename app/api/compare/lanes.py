@@ -104,10 +104,13 @@ class Compared:
         return tuple(name for name in covering(COMPARED, pool) if is_small or name != DENSE)
 
     def ready(self) -> dict[str, QueryStrategy]:
-        """Return the strategies whose indexes are ready. The other indexes are built in the background."""
+        """Return the strategies whose indexes are ready. The other indexes are built in the background.
+
+        They search without workers and without a device, so that the processor times can be compared.
+        """
         self.failures()
-        fitted = {word: self._indexes.get(word) for word in self.words}
-        return {word: strategy for word, strategy in fitted.items() if strategy is not None}
+        fitted = {word: self._indexes.indexed(word) for word in self.words}
+        return {word: strategy.alone() for word, strategy in fitted.items() if strategy is not None}
 
     def failures(self) -> dict[str, str]:
         """Request all indexes. Return, for each strategy that can't select, one sentence that says why."""
