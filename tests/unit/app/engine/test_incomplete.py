@@ -7,7 +7,10 @@ import json
 import pytest
 
 from closecall.app.api.cards import card_of
+from closecall.app.api.compare.lanes import Compared
+from closecall.app.indexes.full_scan import FullScanTimes
 from closecall.app.runtime import dask_option
+from closecall.app.sessions.full_scan_check import compare
 from closecall.app.sessions.new_project import NewProject
 from closecall.app.verification.verify import verify_project
 from closecall.core.pool.build import build
@@ -15,6 +18,7 @@ from closecall.core.selection.reader import Parts, rows_in
 from closecall.core.sources import source_from
 from tests.pools import small_parts
 from tests.projects import label, wait_for_index
+from tests.waiting import until
 
 
 class Losing:
@@ -88,3 +92,26 @@ def test_a_selection_of_nothing_is_tried_again(session, crew):
     assert not session.exhausted
     crew.lost = range(0)
     assert card_of(session)["item"] is not None
+
+
+def test_what_is_compared_with_a_full_scan_is_compared_with_a_whole_one(session, crew):
+    """The check, the time of a full scan, and the strategies on Compare never depend on workers."""
+    pool, shown = session.project.pool, session.shown
+    before = compare(session, shown.id)
+    crew.lost = range(5)
+    with_losses = compare(session, shown.id)
+    assert (with_losses.rank, with_losses.best) == (before.rank, before.best) == (0, shown.margin)
+    times = FullScanTimes()
+    times.note_use()
+    times.measure(pool)
+    assert times.ms is None
+    lanes = Compared(session)
+    until(lambda: lanes.settled() is not None)
+    compared = lanes.settled()
+    assert "exhaustive" in compared
+    assert [strategy.pool_.crew for strategy in compared.values()] == [None] * len(compared)
+    crew.lost = None
+    (item,) = (
+        compared["exhaustive"].select(session.concept.train(pool, session.concept.standing()).hyperplane).ids
+    )
+    assert item in pool.ids
