@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from closecall.app.server.asgi import Listening
     from closecall.core.accelerator.device import Device
     from closecall.core.pool.build_size import FeatureType
+    from closecall.core.workers.dask_crew import DaskCrew
 
 
 @click.group(cls=PlainErrors, context_settings={"help_option_names": ["-h", "--help"]})
@@ -193,25 +194,28 @@ def serve_project(
     database: str | None,
     shared: bool,
     device: Device | None,
+    crew: DaskCrew | None,
     way: Listening,
 ) -> None:
     """Serve PROJECT, a project's folder or a folder of projects."""
     from closecall.app.projects.config import checked_database, require_database
     from closecall.app.projects.oidc import sign_in
     from closecall.app.projects.roles import Roles
+    from closecall.app.runtime.helpers import Helpers
     from closecall.app.runtime.kernels import prepared_in_background
     from closecall.app.server.asgi import project_path, require_free_port, serve
     from closecall.app.sessions.workspace import Workspace, is_project
     from closecall.core.pool.manifest import MANIFEST
 
     require_free_port(way.host, way.port)
+    helpers = Helpers(device, crew)
     way_in = sign_in(way.port, way.prefix)
     roles = Roles.of(owners, annotators, must_sign_in=way_in is not None)
     if is_project(project):
         folder = project.resolve()
         require_database(folder, checked_database(database))
         with (
-            Workspace(folder.parent, folder.name, roles, shared=shared, device=device) as workspace,
+            Workspace(folder.parent, folder.name, roles, shared=shared, helpers=helpers) as workspace,
             prepared_in_background(),
         ):
             _tell_of_owners(workspace.project(folder.name).roles)
@@ -226,7 +230,7 @@ def serve_project(
                 f"There is no project at {project}: give a project's folder, or a folder of projects"
             )
         with (
-            Workspace(project, roles=roles, database=database, shared=shared, device=device) as workspace,
+            Workspace(project, roles=roles, database=database, shared=shared, helpers=helpers) as workspace,
             prepared_in_background(),
         ):
             _tell_of_owners(roles)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ from closecall.app.projects.roles import OPERATOR, Person, Roles
 from closecall.app.projects.uploads import Uploads
 from closecall.app.projects.webhooks import HappeningWatch
 from closecall.app.runtime import kernels
-from closecall.app.runtime.dask_option import with_workers
+from closecall.app.runtime.helpers import ALONE, Helpers
 from closecall.core.audit import is_overlap_turn
 from closecall.core.duplicates import ItemGroups
 from closecall.core.errors import InputError
@@ -41,9 +41,6 @@ from closecall.core.warmup import load_training
 from closecall.storage import ConceptRecord, Concepts, Happenings, LabelLog, SessionRecord
 from closecall.storage.groupings import Groupings
 from closecall.storage.imports import IMPORT
-
-if TYPE_CHECKING:
-    from closecall.core.accelerator.device import Device
 
 
 class Project:
@@ -63,8 +60,8 @@ class Project:
         The object that this object replaces, if any. This object takes over the former object's store.
     shared : bool
         Whether other servers serve the project, too.
-    device : Device or None
-        Device that scans the pool, if there is one.
+    helpers : Helpers
+        What helps this process to search the pool.
 
     Attributes
     ----------
@@ -88,7 +85,7 @@ class Project:
         *,
         former: Self | None = None,
         shared: bool = False,
-        device: Device | None = None,
+        helpers: Helpers = ALONE,
     ) -> None:
         self.folder = folder
         self.key = folder.name
@@ -100,7 +97,7 @@ class Project:
         self.roles = (roles or Roles()).joined(file.owners, file.annotators)
         with ExitStack() as undo:
             if former is None:
-                self.store = undo.enter_context(ProjectStore(folder, file, shared=shared, device=device))
+                self.store = undo.enter_context(ProjectStore(folder, file, shared=shared, helpers=helpers))
             else:
                 self.store = former.store
             self._open_description(file)
@@ -130,7 +127,7 @@ class Project:
                 opened.callback(self.builder.stop)
             index_path = file.index_path(self.folder)
             self.indexes = Indexes(
-                self._open_pool, index_path, news=self.news, alone=is_alone, device=store.device
+                self._open_pool, index_path, news=self.news, alone=is_alone, device=store.helpers.device
             )
             self.indexes.start()
             opened.callback(self.indexes.close)
@@ -491,7 +488,7 @@ class Project:
     def _open_pool(self) -> Pool | None:
         if self.builder is not None and not (self.pool_path / "pool.json").exists():
             return None
-        pool = with_workers(Pool.open(self.pool_path))
+        pool = Pool.open(self.pool_path).with_crew(self.store.helpers.crew)
         return pool if len(pool) else None
 
 

@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 from weakref import WeakSet
 
 from closecall.app.engine.leases import Leases, renew_seconds
@@ -26,14 +26,12 @@ from closecall.app.projects.page_keys import PageKeys
 from closecall.app.projects.webhooks import WebhookSender
 from closecall.app.runtime.background import Troubles, Watch, Workers
 from closecall.app.runtime.cores import CORES
+from closecall.app.runtime.helpers import ALONE, Helpers
 from closecall.app.runtime.news import News
 from closecall.app.runtime.turns import Turns
 from closecall.core.errors import InputError
 from closecall.storage import Activity, Archive, Claims, Database, LabelLog, LeaseTable, Notice, StorageError
 from closecall.storage.rows import now_ms
-
-if TYPE_CHECKING:
-    from closecall.core.accelerator.device import Device
 
 LEAST_PAUSE = 0.1
 """Minimum number of seconds between two stores of the sessions' activity."""
@@ -53,8 +51,8 @@ class ProjectStore:
         The project's settings when it is opened.
     shared : bool
         Whether other servers serve the project, too.
-    device : Device or None
-        Device that scans the pool, if there is one.
+    helpers : Helpers
+        What helps this process to search the pool.
 
     Attributes
     ----------
@@ -83,7 +81,7 @@ class ProjectStore:
     """
 
     def __init__(
-        self, folder: Path, file: ProjectFile, *, shared: bool = False, device: Device | None = None
+        self, folder: Path, file: ProjectFile, *, shared: bool = False, helpers: Helpers = ALONE
     ) -> None:
         if shared and not file.database:
             raise InputError(
@@ -93,7 +91,7 @@ class ProjectStore:
         self.folder = folder
         self.file = file
         self.is_shared = shared
-        self.device = device
+        self.helpers = helpers
         self._changing = threading.Lock()
         self._retry_at = -math.inf  # when activity may be stored
         self.troubles = Troubles()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,6 @@ from closecall.app.runtime import extras
 from closecall.core.errors import InputError
 
 if TYPE_CHECKING:
-    from closecall.core.pool.pool import Pool
     from closecall.core.workers.dask_crew import DaskCrew
 
 THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
@@ -23,16 +22,14 @@ THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 SECONDS = 4.0
 """Default time limit of a search; see `core.workers.crew`."""
 
-READY_SECONDS = 120.0
-"""Maximum number of seconds to wait until the workers are ready, for measurements."""
-
-_crew: DaskCrew | None = None
-
 _certificate = click.Path(dir_okay=False, path_type=Path)
 
 
 def dask_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--dask`` and its options to a command, which runs with the help of the cluster's workers."""
+    """Add ``--dask`` and its options to a command, whose argument `crew` gets a `DaskCrew` or None.
+
+    The crew is closed when the command ends.
+    """
 
     @wraps(function)
     def called(
@@ -48,9 +45,9 @@ def dask_option(function: Callable[..., Any]) -> Callable[..., Any]:
         if dask is None:
             if any(files.values()):
                 raise click.UsageError("The certificates are for --dask.")
-            return function(*args, **others)
-        with _joined(dask, dask_seconds, files):
-            return function(*args, **others)
+            return function(*args, crew=None, **others)
+        with closing(_joined(dask, dask_seconds, files)) as crew:
+            return function(*args, crew=crew, **others)
 
     for option in (
         click.option(
@@ -83,23 +80,6 @@ def dask_option(function: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
-def with_workers(pool: Pool, *, wait: bool = False) -> Pool:
-    """Return the pool, with the help of the workers that ``--dask`` names, if it is given.
-
-    If `wait`, wait until the workers are ready.
-
-    Raises
-    ------
-    InputError
-        If no worker is ready after `READY_SECONDS`.
-    """
-    if _crew is None:
-        return pool
-    if wait and not _crew.wait_until_ready(pool, READY_SECONDS):
-        raise InputError(f"No worker of the Dask cluster can search {pool.path}: the log says why")
-    return pool.with_crew(_crew)
-
-
 def check_address(address: str) -> None:
     """Raise an InputError if the address is not one of a scheduler, or would need TLS.
 
@@ -115,9 +95,7 @@ def check_address(address: str) -> None:
         )
 
 
-@contextmanager
-def _joined(address: str, seconds: float, files: dict[str, Path | None]) -> Iterator[None]:
-    global _crew
+def _joined(address: str, seconds: float, files: dict[str, Path | None]) -> DaskCrew:
     check_address(address)
     for path in files.values():
         if path is not None and not path.is_file():
@@ -129,9 +107,4 @@ def _joined(address: str, seconds: float, files: dict[str, Path | None]) -> Iter
 
     given = {f"tls_{name}": str(path) for name, path in files.items() if path is not None}
     security = Security(require_encryption=True, **given) if address.startswith("tls:") else None
-    _crew = DaskCrew(address, security=security, seconds=seconds)
-    try:
-        yield
-    finally:
-        _crew.close()
-        _crew = None
+    return DaskCrew(address, security=security, seconds=seconds)

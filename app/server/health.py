@@ -75,7 +75,7 @@ class Health:
 
     def _device(self, projects: Sequence[OpenProject]) -> dict[str, Any] | None:
         """Return the device that scans pools, and the number of pools by `Indexes.device_state`, or None."""
-        device = self._workspace.device
+        device = self._workspace.helpers.device
         if device is None:
             return None
         states = Counter(project.indexes.device_state or "processors" for project in projects)

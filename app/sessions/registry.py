@@ -5,11 +5,12 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import Self, TypeVar
 
 from closecall.app.engine.leases import Leases
 from closecall.app.projects.project import Project
 from closecall.app.projects.roles import SOMEBODY, Person, Roles
+from closecall.app.runtime.helpers import ALONE, Helpers
 from closecall.app.sessions.adjudication import Decisions
 from closecall.app.sessions.blind.comparison import BlindComparison
 from closecall.app.sessions.classes import ClassSession
@@ -24,9 +25,6 @@ from closecall.app.sessions.similar.session import SimilarSession
 from closecall.app.sessions.word_search import WordSession
 from closecall.storage import SessionRecord
 
-if TYPE_CHECKING:
-    from closecall.core.accelerator.device import Device
-
 V = TypeVar("V")
 
 
@@ -35,7 +33,7 @@ class OpenProject(Project):
 
     Parameters
     ----------
-    folder, roles, former, shared, device
+    folder, roles, former, shared, helpers
         See `Project`.
     """
 
@@ -46,11 +44,11 @@ class OpenProject(Project):
         *,
         former: Self | None = None,
         shared: bool = False,
-        device: Device | None = None,
+        helpers: Helpers = ALONE,
     ) -> None:
         self._deciding: dict[int, Leases] = {}  # by concept
         self._sessions = OpenSessions()
-        super().__init__(folder, roles, former=former, shared=shared, device=device)
+        super().__init__(folder, roles, former=former, shared=shared, helpers=helpers)
 
     def session_of(
         self, person: Person, session_id: str | None = None, concept_id: int | None = None

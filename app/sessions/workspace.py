@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from closecall.app.display.phrases import as_sentence
 from closecall.app.projects.config import (
@@ -28,6 +28,7 @@ from closecall.app.projects.positive_class import positive_class_of
 from closecall.app.projects.questions import create_concept
 from closecall.app.projects.roles import OPERATOR, Person, Roles
 from closecall.app.projects.uploaded_folders import UPLOAD, store_folder
+from closecall.app.runtime.helpers import ALONE, Helpers
 from closecall.app.runtime.malloc import Trimmer
 from closecall.app.sessions.new_project import NewProject, SameProjectError, free_key, move_labels
 from closecall.app.sessions.project_list import THUMBNAILS, Closed, ProjectSummary, opened_summary, reading
@@ -37,9 +38,6 @@ from closecall.storage import Archive, Concepts, Database, LabelLog
 from closecall.storage.address import with_schema
 from closecall.storage.errors import StorageError
 from closecall.storage.imports import IMPORT
-
-if TYPE_CHECKING:
-    from closecall.core.accelerator.device import Device
 
 UNFINISHED = ".new-"
 """Prefix of the folder of a project that is being created, or whose creation was killed."""
@@ -80,8 +78,8 @@ class Workspace:
         Address of a PostgreSQL database for the labels of new projects, each in its own schema.
     shared : bool
         Whether other servers serve the same projects. Their labels must be in PostgreSQL.
-    device : Device or None
-        Device that scans the pools, if there is one.
+    helpers : Helpers
+        What helps this process to search the pools.
 
     Attributes
     ----------
@@ -100,10 +98,10 @@ class Workspace:
         *,
         database: str | None = None,
         shared: bool = False,
-        device: Device | None = None,
+        helpers: Helpers = ALONE,
     ) -> None:
         self.shared = shared
-        self.device = device
+        self.helpers = helpers
         self.folder = folder.resolve()
         self.roles = roles
         self.landing: str | None = None
@@ -252,7 +250,7 @@ class Workspace:
         with self._lock_of(key):
             if key not in self._open:
                 self._open[key] = OpenProject(
-                    self.folder / key, self.roles, shared=self.shared, device=self.device
+                    self.folder / key, self.roles, shared=self.shared, helpers=self.helpers
                 )
                 self._closed.pop(key, None)
             former = self._open[key]

@@ -159,7 +159,7 @@ def thumbnail(session: SessionState, item: int) -> str:
 
 def _device_of(session: SessionState) -> str | None:
     """Return the name of the device that scans the pool, or None if the processors scan it."""
-    device = session.project.store.device
+    device = session.project.store.helpers.device
     return device.name if device is not None and session.project.indexes.device_state == "ready" else None
 
 

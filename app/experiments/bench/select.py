@@ -37,7 +37,6 @@ from closecall.app.experiments.bench.report import share_in_words, show_disturba
 from closecall.app.experiments.bench.results import BASELINE, Judged, SelectionResults
 from closecall.app.experiments.bench.rounds import Round, planes_for, planes_of_other, rounds_of
 from closecall.app.experiments.bench.subsample import EqualTimeSubsample
-from closecall.app.runtime.dask_option import with_workers
 from closecall.core.errors import InputError
 from closecall.core.evaluation.rank import BruteForce, margins_of
 from closecall.core.experiment.planes import Plane
@@ -46,6 +45,7 @@ from closecall.core.pool.pool import Pool
 if TYPE_CHECKING:
     from closecall.core.accelerator.device import Device
     from closecall.core.accelerator.kept import KeptRows
+    from closecall.core.workers.dask_crew import DaskCrew
 
 HEAD = (
     "strategy",
@@ -62,6 +62,9 @@ HEAD = (
 )
 
 OVER_DRAWS = ("strategy", "rank + 1", f"of {BASELINE}", "of scan", f"of {BASELINE}")
+
+READY_SECONDS = 120.0
+"""Maximum number of seconds to wait until the workers of a cluster are ready."""
 """Head of the table with intervals over draws: strategy, ranks and their ratios, times and their ratios."""
 
 
@@ -108,6 +111,8 @@ class Selection(Experiment[Pool]):
         File for the box plots of time and |wᵀx + b|.
     device : Device or None
         Device that the exhaustive scan is also measured on.
+    crew : DaskCrew or None
+        Workers that help the strategies to search.
     """
 
     corpus: Path | None
@@ -125,6 +130,7 @@ class Selection(Experiment[Pool]):
     figure: Path | None
     boxes: Path | None
     device: Device | None = None
+    crew: DaskCrew | None = None
 
     def __post_init__(self) -> None:
         """Check the options that don't need the pool."""
@@ -146,7 +152,10 @@ class Selection(Experiment[Pool]):
             If the pool has fewer items than requested, if a strategy, setting or corpus does not exist, or if
             the pool `planes_of` has other features.
         """
-        pool = with_workers(pool, wait=True)
+        if self.crew is not None:
+            pool = pool.with_crew(self.crew)
+            if not self.crew.wait_until_ready(pool, READY_SECONDS):
+                raise InputError(f"No worker of the Dask cluster can search {pool.path}: the log says why")
         settings = [self._planes(pool, self.seed + number) for number in range(self.draws)]
         sizes = self.sizes or [len(pool)]
         for size in sizes:

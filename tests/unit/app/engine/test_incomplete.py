@@ -9,7 +9,7 @@ import pytest
 from closecall.app.api.cards import card_of
 from closecall.app.api.compare.lanes import Compared
 from closecall.app.indexes.full_scan import FullScanTimes
-from closecall.app.runtime import dask_option
+from closecall.app.runtime.helpers import Helpers
 from closecall.app.sessions.full_scan_check import compare
 from closecall.app.sessions.new_project import NewProject
 from closecall.app.verification.verify import verify_project
@@ -17,7 +17,7 @@ from closecall.core.pool.build import build
 from closecall.core.selection.reader import Parts, rows_in
 from closecall.core.sources import source_from
 from tests.pools import small_parts
-from tests.projects import label, wait_for_index
+from tests.projects import label, open_workspace, wait_for_index
 from tests.waiting import until
 
 
@@ -36,9 +36,14 @@ class Losing:
 
 
 @pytest.fixture
-def crew(monkeypatch):
-    monkeypatch.setattr(dask_option, "_crew", Losing())
-    return dask_option._crew
+def crew():
+    return Losing()
+
+
+@pytest.fixture
+def workspace(crew, tmp_path):
+    with open_workspace(tmp_path / "projects", helpers=Helpers(crew=crew)) as workspace:
+        yield workspace
 
 
 @pytest.fixture

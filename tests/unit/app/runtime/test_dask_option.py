@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from closecall.app.cli.main import main
 from closecall.app.runtime import dask_option
-from closecall.app.runtime.dask_option import check_address, with_workers
+from closecall.app.runtime.dask_option import check_address
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import make_strategy
@@ -51,9 +51,10 @@ def test_what_is_no_address(address):
 @click.command()
 @click.argument("path")
 @dask_option.dask_option
-def command(path):
+def command(path, crew):
     """Print an answer, and whether the pool has workers."""
-    pool = with_workers(Pool.open(path), wait=True)
+    pool = Pool.open(path).with_crew(crew)
+    assert crew is None or crew.wait_until_ready(pool, 60)
     found = answer(make_strategy("exhaustive").fit(pool), requests(pool, 1)[0])
     click.echo(f"{pool.crew is not None} {found.ids.tolist()}")
 
@@ -69,7 +70,6 @@ def test_the_workers_help_until_the_command_ends(tmp_path):
         helped = output(command, str(pool.path), "--dask", processes.address)
     assert helped.startswith("True [")
     assert output(command, str(pool.path)) == helped.replace("True", "False")
-    assert with_workers(pool) is pool
 
 
 def test_certificates_that_are_not_there_or_without_a_cluster(tmp_path):

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from closecall.app.api.cards import card_of, submit
+from closecall.app.runtime.helpers import Helpers
 from closecall.app.server.health import LOADS, Health
 from closecall.app.sessions.registry import OpenProject
 from closecall.core.accelerator.device import Device
@@ -46,7 +47,7 @@ def test_all_is_well(workspace, health):
 def test_the_device_is_said_that_scans_the_pools(tmp_path, monkeypatch):
     """With the number of pools that it has; the notes beside an item say it, too."""
     monkeypatch.setattr("closecall.app.server.health.FRESH_SECONDS", 0.0)
-    with open_workspace(tmp_path, device=Device("cpu", "a fine card")) as workspace:
+    with open_workspace(tmp_path, helpers=Helpers(device=Device("cpu", "a fine card"))) as workspace:
         project, health = new_project(workspace), Health(workspace)
         assert health.look()["device"]["name"] == "a fine card"
         until(lambda: health.look()["device"]["pools"] == {"ready": 1})

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from closecall.app.api.cards import card_of, submit
 from closecall.app.cli.main import main
+from closecall.app.runtime.helpers import Helpers
 from closecall.app.sessions.new_project import NewProject
 from closecall.core.accelerator.device import Device
 from closecall.core.pool.build import build
@@ -167,7 +168,7 @@ def test_a_log_about_a_byte_pool_holds(tmp_path):
 
 def test_a_log_of_a_server_with_a_device_holds_without_it(tmp_path):
     """Near-exact search scans all items there; the log says so, and the processors find the same items."""
-    with open_workspace(tmp_path, device=Device("cpu", "cpu")) as workspace:
+    with open_workspace(tmp_path, helpers=Helpers(device=Device("cpu", "cpu"))) as workspace:
         build(source_from("digits:900"), tmp_path / "pool", dtype="byte")
         project = workspace.project(workspace.create(NewProject(str(tmp_path / "pool"), "Is this a 7?")))
         until(lambda: project.indexes.device_state == "ready")
