@@ -215,7 +215,7 @@ class Frame:
             raise PoolExhausted(f"all {len(pool)} items are answered: none is left to audit")
         scores = np.zeros(len(pool), np.float32)
         if hyperplane is not None:
-            scores = pool.scores(hyperplane, repeatable=True)  # the log keeps the cuts
+            scores = pool.alone().scores(hyperplane)  # the log keeps the cuts to the last bit
         cuts = np.empty(0) if hyperplane is None else bands(scores[free])
         self._stratum = np.searchsorted(cuts, scores).astype(np.uint8)
         self._stratum[~free] = len(cuts) + 1

@@ -44,7 +44,7 @@ class Kept(Generic[T]):
             try:
                 result.set_result(load())
             except InputError as error:
-                result.set_exception(copy(error))
+                result.set_exception(_alone(error))
             except BaseException as error:
                 with self._lock:  # the next call tries again
                     self._results.pop(key, None)
@@ -52,5 +52,12 @@ class Kept(Generic[T]):
                 raise
         failure = result.exception()
         if isinstance(failure, InputError):
-            raise copy(failure)  # the traceback of a cached error would keep its callers' objects alive
+            raise _alone(failure)
         return result.result()
+
+
+def _alone(error: InputError) -> InputError:
+    """Return a copy without the traceback, which would keep the objects of the error's callers alive."""
+    own = copy(error).with_traceback(None)  # libraries may make copies keep it, as tblib does for Dask
+    own.__cause__ = own.__context__ = None
+    return own

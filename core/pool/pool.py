@@ -212,7 +212,12 @@ class Pool:
             self.kept.keep_up([(segment.first_row, segment.X) for segment in self._rows.segments], go_on)
 
     def alone(self) -> Pool:
-        """Return the same snapshot, without workers and without a device: this process searches it."""
+        """Return the same snapshot, without workers and without a device: this process searches it.
+
+        The last bits of scores may depend on a device, but not if the pool is alone.
+        """
+        if self.crew is None and self.kept is None:
+            return self
         own = copy(self)
         own.crew = own.kept = None
         return own
@@ -223,14 +228,10 @@ class Pool:
     def __repr__(self) -> str:
         return f"Pool({str(self.path)!r}, version={self.version}, shape=({len(self)}, {self.n_features}))"
 
-    def scores(self, hyperplane: Hyperplane, *, repeatable: bool = False) -> NDArray[np.float32]:
-        """Return the signed margins wᵀx + b of all rows, of shape (n_rows,), float32; see `score_blocks`.
-
-        If `repeatable`, the last bits don't depend on whether a device scans the pool.
-        """
+    def scores(self, hyperplane: Hyperplane) -> NDArray[np.float32]:
+        """Return the signed margins wᵀx + b of all rows, of shape (n_rows,), float32; see `score_blocks`."""
         out = np.empty(len(self), dtype=np.float32)
-        blocks = self._rows.score_blocks if repeatable else self.score_blocks
-        for first, scores in blocks([hyperplane]):
+        for first, scores in self.score_blocks([hyperplane]):
             out[first : first + scores.shape[1]] = scores[0]
         return out
 

@@ -66,13 +66,15 @@ class ArrayPool:
         return own
 
     def alone(self) -> ArrayPool:
-        """Return the same pool, without a device."""
+        """Return the same pool without a device; itself if it has none."""
+        if self.kept is None:
+            return self
         own = copy(self)
         own.kept = None
         return own
 
-    def scores(self, hyperplane: Hyperplane, *, repeatable: bool = False) -> NDArray[np.float32]:  # noqa: ARG002
-        """Return wᵀx + b of every row, of shape (N,), in float32; the result is always repeatable."""
+    def scores(self, hyperplane: Hyperplane) -> NDArray[np.float32]:
+        """Return wᵀx + b of every row, of shape (N,), in float32."""
         return np.concatenate([scores[0] for _, scores in self.score_blocks([hyperplane])])
 
     def score_blocks(

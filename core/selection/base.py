@@ -246,10 +246,11 @@ class QueryStrategy(ABC):
 
     def alone(self) -> QueryStrategy:
         """Return this strategy over the same pool, searched by this process alone; see `Pool.alone`."""
-        if self.pool_.crew is None and self.pool_.kept is None:
+        pool = self.pool_.alone()
+        if pool is self.pool_:
             return self
         if self._alone is None:
-            self._alone = type(self)(**self.params()).restored(self.pool_.alone(), self.arrays())
+            self._alone = type(self)(**self.params()).restored(pool, self.arrays())
         return self._alone
 
     def certain_params(self) -> dict[str, Any]:

@@ -52,11 +52,8 @@ class PoolRows(Protocol):
     def __len__(self) -> int:
         """Return N, the number of rows."""
 
-    def scores(self, hyperplane: Hyperplane, *, repeatable: bool = False) -> NDArray[np.float32]:
-        """Return wᵀx + b of every row, of shape (N,), computed in float32.
-
-        If `repeatable`, the last bits don't depend on whether a device scans the pool.
-        """
+    def scores(self, hyperplane: Hyperplane) -> NDArray[np.float32]:
+        """Return wᵀx + b of every row, of shape (N,), computed in float32."""
 
     def score_blocks(
         self, hyperplanes: Sequence[Hyperplane], segments: Collection[int] | None = None
@@ -90,7 +87,7 @@ class PoolRows(Protocol):
         """
 
     def alone(self) -> PoolRows:
-        """Return the same pool, without workers and without a device."""
+        """Return the same pool without workers and without a device; itself if it has neither."""
 
     @property
     def kept(self) -> KeptRows | None:

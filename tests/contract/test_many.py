@@ -78,7 +78,7 @@ def test_a_bad_request_is_refused_before_any_is_answered(monkeypatch, pool, vari
 
 
 def test_exhaustive_answers_all_by_one_pass(monkeypatch, pool):
-    """That is what it is for."""
+    """That is what it is for; workers are asked for one search of all."""
     passes = []
     score_blocks = type(pool).score_blocks
 
@@ -86,6 +86,13 @@ def test_exhaustive_answers_all_by_one_pass(monkeypatch, pool):
         passes.append(len(hyperplanes))
         return score_blocks(self, hyperplanes, segments)
 
+    def counted_search(self, pool, reader, search):
+        passes.append(len(search.queries))
+        return searched_by(self, pool, reader, search)
+
     monkeypatch.setattr(type(pool), "score_blocks", counted)
+    if pool.crew is not None:
+        searched_by = type(pool.crew).search
+        monkeypatch.setattr(type(pool.crew), "search", counted_search)
     make_strategy("exhaustive").fit(pool).select_many([Request(plane, 3) for plane in PLANES])
     assert passes == [4]

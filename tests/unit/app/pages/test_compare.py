@@ -18,13 +18,13 @@ def test_a_race_lacks_no_strategy_whose_index_becomes_ready_between_two_looks(tm
         for name in names:
             project.indexes.want(name)
             wait_for_index(project, name)
-        get, looks = project.indexes.get, []
+        indexed, looks = project.indexes.indexed, []
 
         def late(word):
             looks.append(word)
-            return None if word == "exhaustive" and looks.count(word) == 1 else get(word)
+            return None if word == "exhaustive" and looks.count(word) == 1 else indexed(word)
 
-        monkeypatch.setattr(project.indexes, "get", late)
+        monkeypatch.setattr(project.indexes, "indexed", late)
         assert compare.race_of(session, again=False) is None
         race = compare.race_of(session, again=False)
         assert race is not None

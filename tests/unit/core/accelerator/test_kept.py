@@ -196,7 +196,7 @@ def test_the_strata_of_audits_have_the_same_bits(pool):
     """The log keeps them, and they are made again where there is no device."""
     (plane,) = planes(1, pool)
     device = on_device(pool)
-    assert device.scores(plane, repeatable=True).tolist() == pool.scores(plane).tolist()
+    assert device.alone().scores(plane).tolist() == pool.scores(plane).tolist()
     assert Frame(device, plane).strata.params() == Frame(pool, plane).strata.params()
 
 
