@@ -30,6 +30,7 @@ from closecall.app.server.origin_guard import OWN_NAMES, Guard
 from closecall.app.server.proxy import BehindProxy
 from closecall.app.server.startup_warnings import cautions, is_own_machine
 from closecall.app.server.undelayed import send_at_once
+from closecall.app.server.uploads import keep_upload_addresses
 from closecall.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -155,6 +156,7 @@ def serve(workspace: Workspace, way: Listening, *, path: str = "", sign_in: Sign
 
     sites = [*way.allow_hosts, *([sign_in.name] if sign_in else [])]
     names = {way.host, *OWN_NAMES} if way.allow_hosts or is_own_machine(way.host) else None
+    keep_upload_addresses()
     app = build_app(announce, names, sites, prefix=way.prefix, sign_in_days=way.sign_in_days)
     app.run(config=server_config(way.host, way.port, sites))
 
