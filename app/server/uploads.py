@@ -33,4 +33,4 @@ def keep_upload_addresses() -> None:
         if retain_lifecycle_msgs:
             queue._queue.extend(message for message in waiting if message not in queue._queue)
 
-    ForwardMsgQueue.clear = clear  # type: ignore[method-assign]
+    ForwardMsgQueue.clear = clear  # type: ignore[assignment, method-assign]
