@@ -158,7 +158,8 @@ def read_finished(out: Path) -> RaceResults:
     """
     plan = RacePlan.read(out)
     if missing := len(plan.missing(out)):
-        raise InputError(f"{out} is unfinished: {missing} of {len(plan.units)} races are missing")
+        verb = "is" if missing == 1 else "are"
+        raise InputError(f"{out} is unfinished: {missing} of {len(plan.units)} races {verb} missing")
     return RaceResults.read(plan, plan.open_pool(), out)
 
 

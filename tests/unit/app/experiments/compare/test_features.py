@@ -129,4 +129,4 @@ def test_one_comparison_alone_an_unfinished_one_and_none_are_refused(weak_and_st
     finally:
         missing.write_bytes(table)
     assert result.exit_code == 2
-    assert "is unfinished: 1 of 3 races are missing" in result.output
+    assert "is unfinished: 1 of 3 races is missing" in result.output
