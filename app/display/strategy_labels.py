@@ -89,7 +89,7 @@ def fitting(*, yes: int, no: int) -> str:
 
     See `core.selection.auto.fitting_part`.
     """
-    return LikelyPositive.name if fitting_part(yes + no, yes) == "likely" else MarginIndex.name
+    return LikelyPositive.name if fitting_part(yes, no) == "likely" else MarginIndex.name
 
 
 def about(name: str) -> str:

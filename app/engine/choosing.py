@@ -77,8 +77,7 @@ def choose(
             seed=seed,
             memory=memory,
             diversity=diversity,
-            n_labels=trained.n_labels,
-            n_positives=trained.n_positives,
+            labels=trained.labels,
         )
 
     return without_repeats(select, n, groups, rule=rule)

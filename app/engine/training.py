@@ -17,6 +17,7 @@ from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.linear.svm import Dual
 from closecall.core.numerics.rows import PlacedRows, Rows
 from closecall.core.pool.pool import Pool
+from closecall.core.selection.requests import LabeledItems
 from closecall.storage import ConceptRecord, ExampleRecord, Labels
 
 
@@ -30,8 +31,8 @@ class Trained:
         None until there is a yes and a no.
     retrain_ms : float or None
         Duration of the training, in milliseconds.
-    n_labels : int
-        Number of labels that the model was trained on, including the concept's example images.
+    labels : LabeledItems
+        The labels that the model was trained on. The concept's example images have negative ids.
     through : int
         Log position of the last answer.
     likes : array of shape (n_likes, n_features), or csr_array
@@ -42,19 +43,21 @@ class Trained:
         The direction of a description in words, if labeling starts with items that match it.
     dual : Dual or None
         Dual variables from which a later training may start; None without a hyperplane.
-    n_positives : int
-        Number of positive labels among the `n_labels`.
     """
 
     hyperplane: Hyperplane | None
     retrain_ms: float | None
-    n_labels: int
+    labels: LabeledItems
     through: int
     likes: Rows
     examples_through: int
     direction: Direction | None = None
     dual: Dual | None = None
-    n_positives: int = 0
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels that the model was trained on, including the concept's example images."""
+        return len(self.labels.ids)
 
     def towards(self, direction: Direction | None) -> Trained:
         """Return a copy with the direction added to `likes`, so that labeling starts with similar items.
@@ -93,12 +96,11 @@ def train_concept(
     return Trained(
         hyperplane=trained.hyperplane,
         retrain_ms=None if trained.seconds is None else 1000 * trained.seconds,
-        n_labels=len(ids),
+        labels=LabeledItems(ids, y),
         through=labels.through,
         likes=shown.X[shown.y],
         examples_through=examples_through,
         dual=trained.dual,
-        n_positives=int(y.sum()),
     )
 
 

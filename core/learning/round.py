@@ -21,6 +21,7 @@ from closecall.core.numerics.rows import PlacedRows, Rows, as_sparse, is_sparse,
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import QueryStrategy, Selection, make_strategy
 from closecall.core.selection.examples import most_similar
+from closecall.core.selection.requests import NO_LABELS, LabeledItems
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +51,11 @@ class Labels:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def items(self) -> LabeledItems:
+        """The labels without features."""
+        return LabeledItems(self.ids, self.y)
 
     def __add__(self, other: Labels) -> Labels:
         return Labels(
@@ -116,8 +122,7 @@ def select_next(
     seed: int = 0,
     memory: object = None,
     diversity: float = 0.0,
-    n_labels: int = 0,
-    n_positives: int = 0,
+    labels: LabeledItems = NO_LABELS,
 ) -> Selection:
     """Select the next items to label.
 
@@ -145,8 +150,8 @@ def select_next(
     diversity : float, 0 to 1
         Minimum angle between the selected items, as a fraction of the median angle between two items of the
         pool; see `core.selection.QueryStrategy.select`. Ignored in a selection by similarity to examples.
-    n_labels, n_positives : int
-        Number of labels that the hyperplane was trained on, and of positive labels among them.
+    labels : LabeledItems
+        The labels that the hyperplane was trained on.
 
     Raises
     ------
@@ -163,8 +168,7 @@ def select_next(
             seed=seed,
             memory=memory,
             diversity=diversity,
-            n_labels=n_labels,
-            n_positives=n_positives,
+            labels=labels,
         )
     if examples is not None and examples.shape[0]:
         return most_similar(pool, examples, n, exclude=exclude)

@@ -22,12 +22,12 @@ RARE = 3
 """Number of negative labels per positive label from which on positives count as rare."""
 
 
-def fitting_part(n_labels: int, n_positives: int) -> str:
-    """Return which part fits a question with these numbers of labels and of positive labels.
+def fitting_part(n_positives: int, n_negatives: int) -> str:
+    """Return which part fits a question with these numbers of positive and of negative labels.
 
     It is "likely" if the positive labels are few and rare, and "margin" otherwise.
     """
-    is_rare = n_labels - n_positives >= RARE * max(n_positives, 1)
+    is_rare = n_negatives >= RARE * max(n_positives, 1)
     return "likely" if n_positives < FEW_POSITIVES and is_rare else "margin"
 
 
@@ -59,7 +59,7 @@ class Auto(OverMarginIndex):
 
     def choose_many(self, queries: Sequence[Query]) -> list[Choice]:
         """See `QueryStrategy.choose_many`; each part chooses the items of all its queries together."""
-        parts = [fitting_part(query.n_labels, query.n_positives) for query in queries]
+        parts = [fitting_part(query.labels.n_positives, query.labels.n_negatives) for query in queries]
         choices: dict[int, Choice] = {}
         for name, strategy in self.parts_.items():
             own = [place for place, part in enumerate(parts) if part == name]

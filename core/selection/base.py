@@ -25,7 +25,9 @@ from closecall.core.selection.files import covered_rows, header_of, read_index, 
 from closecall.core.selection.former import strategy_of
 from closecall.core.selection.reader import PoolRows, RowReader
 from closecall.core.selection.requests import (
+    NO_LABELS,
     Choice,
+    LabeledItems,
     PoolExhausted,
     Query,
     Request,
@@ -269,8 +271,7 @@ class QueryStrategy(ABC):
         seed: int = 0,
         memory: object = None,
         diversity: float = 0.0,
-        n_labels: int = 0,
-        n_positives: int = 0,
+        labels: LabeledItems = NO_LABELS,
     ) -> Selection:
         """Select the `n` items to label next, or fewer if fewer are left.
 
@@ -292,9 +293,8 @@ class QueryStrategy(ABC):
             photograph. The strategy chooses 10 n items, and n of these are selected, in the strategy's order.
             If too few of the 10 n items are far enough apart, the selection is filled up with items that are
             as far apart as possible (see `core.selection.diversity`).
-        n_labels, n_positives : int
-            Number of labels that the hyperplane was trained on, and of positive labels among them, for
-            strategies that depend on them.
+        labels : LabeledItems
+            The labels that the hyperplane was trained on, for strategies that depend on them.
 
         Returns
         -------
@@ -308,7 +308,7 @@ class QueryStrategy(ABC):
             If the hyperplane is missing or has a different number of features than the pool, or `n` or
             `diversity` is out of range.
         """
-        request = Request(hyperplane, n, exclude, seed, memory, diversity, n_labels, n_positives)
+        request = Request(hyperplane, n, exclude, seed, memory, diversity, labels)
         (selection,) = self.select_many([request])
         if selection is None:
             raise PoolExhausted(f"Pool exhausted: 0 available, {n} requested")
@@ -407,8 +407,7 @@ class QueryStrategy(ABC):
             sorted_ids(request.exclude),
             request.seed % 2**63,
             request.memory,
-            request.n_labels,
-            request.n_positives,
+            request.labels,
         )
 
     def _final(self, choice: Choice, request: Request) -> Choice:

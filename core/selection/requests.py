@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +59,34 @@ class Selection:
     missing: int = 0
 
 
+class LabeledItems(NamedTuple):
+    """The labels that a hyperplane was trained on.
+
+    Parameters
+    ----------
+    ids : array of shape (n,), int64
+        Distinct ids in any order; negative numbers for example images, which are not in the pool.
+    y : array of shape (n,), bool
+        True for yes.
+    """
+
+    ids: Ids
+    y: NDArray[np.bool_]
+
+    @property
+    def n_positives(self) -> int:
+        """Number of positive labels."""
+        return int(np.count_nonzero(self.y))
+
+    @property
+    def n_negatives(self) -> int:
+        """Number of negative labels."""
+        return len(self.y) - self.n_positives
+
+
+NO_LABELS = LabeledItems(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_))
+
+
 @dataclass(frozen=True, eq=False)
 class Request:
     """Arguments of `QueryStrategy.select`, for use with `QueryStrategy.select_many`."""
@@ -68,8 +97,7 @@ class Request:
     seed: int = 0
     memory: object = None
     diversity: float = 0.0
-    n_labels: int = 0
-    n_positives: int = 0
+    labels: LabeledItems = NO_LABELS
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,8 +117,8 @@ class Query:
         Seed of random choices in this query.
     memory : object
         Result of `QueryStrategy.remember` for an earlier hyperplane, or None.
-    n_labels, n_positives : int
-        Number of labels that the hyperplane was trained on, and of positive labels among them.
+    labels : LabeledItems
+        The labels that the hyperplane was trained on.
     """
 
     hyperplane: Hyperplane | None
@@ -98,8 +126,7 @@ class Query:
     exclude: Ids
     seed: int
     memory: object = None
-    n_labels: int = 0
-    n_positives: int = 0
+    labels: LabeledItems = NO_LABELS
 
     def plane(self) -> Hyperplane:
         """Return the hyperplane, or raise an InputError if there is none."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from closecall.core.selection.exclusion import excluded_rows
 from closecall.core.selection.nearest import at_most, balanced, float32_error, nearest_first, within_reach
 from closecall.core.selection.reader import PoolRows, RowReader, Rows, ids_within, rows_in, searched
-from closecall.core.selection.requests import Choice, Query
+from closecall.core.selection.requests import NO_LABELS, Choice, Query
 
 Ranked = tuple[Rows, NDArray[np.float64]]
 """Rows with the smallest keys, and these keys, ascending."""
@@ -75,7 +75,8 @@ class Scan:
         return replace(
             self,
             queries=tuple(
-                replace(query, exclude=ids_within(pool, query.exclude, segments)) for query in self.queries
+                replace(query, exclude=ids_within(pool, query.exclude, segments), labels=NO_LABELS)
+                for query in self.queries
             ),
         )
 

@@ -264,8 +264,7 @@ class Race:
                 lane.hyperplane,
                 exclude=excluded,
                 seed=seed,
-                n_labels=len(lane.labels),
-                n_positives=int(lane.labels.y.sum()),
+                labels=lane.labels.items,
             )
             select_seconds, select_cpu = perf_counter() - start, process_time() - cpu
             item = int(selection.ids[0])

@@ -19,6 +19,7 @@ from closecall.core.selection import (
     QueryStrategy,
     make_strategy,
 )
+from closecall.core.selection.requests import LabeledItems
 from tests.scale import thorough
 
 CPU = Device("cpu", "cpu")
@@ -209,6 +210,12 @@ def hyperplanes(n: int, d: int = 8, *, seed: int = 100) -> list[Hyperplane]:
     """Some that cut through such a pool and some that pass beside it."""
     rng = np.random.default_rng(seed)
     return [Hyperplane(rng.standard_normal(d), 0.7 * rng.standard_normal()) for _ in range(n)]
+
+
+def labeled(n_positives: int, n_negatives: int) -> LabeledItems:
+    """Labels of items, the positives first."""
+    y = np.repeat([True, False], [n_positives, n_negatives])
+    return LabeledItems(5 + 3 * np.arange(len(y)), y)
 
 
 def dense_rows(pool: ArrayPool) -> np.ndarray:

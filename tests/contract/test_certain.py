@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from closecall.core.selection import make_strategy
-from tests.contract.kit import VARIANTS, bags, every_strategy, gaussian_pool, hyperplanes, make
+from tests.contract.kit import VARIANTS, bags, every_strategy, gaussian_pool, hyperplanes, labeled, make
 
 UNLIMITED = {
     "margin-index",
@@ -51,7 +51,7 @@ def test_it_finds_the_nearest_of_all_items(pool, name):
     certain = make_strategy(name, **shares).fit(pool).certain()
     scan = make_strategy("exhaustive").fit(pool)
     for plane in hyperplanes(10):
-        found = certain.select(plane, 5, exclude=pool.ids[::3], n_labels=50, n_positives=25)
+        found = certain.select(plane, 5, exclude=pool.ids[::3], labels=labeled(25, 25))
         expected = scan.select(plane, 5, exclude=pool.ids[::3])
         assert found.ids.tolist() == expected.ids.tolist()
         assert found.margins.tolist() == expected.margins.tolist()

@@ -21,6 +21,7 @@ from closecall.core.selection import ArrayPool, PoolExhausted, Request, make_str
 from closecall.core.selection.examples import most_similar
 from closecall.core.similar.index import ExactSearch
 from closecall.core.similar.nearness import ByAngle
+from tests.contract.kit import labeled
 from tests.fakes import FakeSource
 from tests.pools import small_pool
 
@@ -123,8 +124,8 @@ def test_the_strategies_that_scan_use_the_device(pool):
     assert certain.params()["confidence"] == 1
     assert certain.select(plane, 5).ids.tolist() == nearest.ids.tolist()
     auto = make_strategy("auto").fit(device).certain()
-    assert auto.select(plane, 5, n_labels=50, n_positives=1).ids.tolist() == top.ids.tolist()
-    assert auto.select(plane, 5, n_labels=50, n_positives=25).ids.tolist() == nearest.ids.tolist()
+    assert auto.select(plane, 5, labels=labeled(1, 49)).ids.tolist() == top.ids.tolist()
+    assert auto.select(plane, 5, labels=labeled(25, 25)).ids.tolist() == nearest.ids.tolist()
     assert most_similar(device, pool.rows([17]), 1).ids.tolist() == [pool.ids[17]]
 
 

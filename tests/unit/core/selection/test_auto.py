@@ -5,7 +5,7 @@ import pytest
 from closecall.core.selection import Request, make_strategy
 from closecall.core.selection.auto import FEW_POSITIVES, RARE, Auto, fitting_part
 from closecall.core.selection.margin import MarginIndex
-from tests.contract.kit import gaussian_pool, hyperplanes
+from tests.contract.kit import gaussian_pool, hyperplanes, labeled
 
 PLANES = hyperplanes(4)
 
@@ -21,19 +21,19 @@ def auto(pool):
 
 
 @pytest.mark.parametrize(
-    ("n_labels", "n_positives", "part"),
+    ("n_positives", "n_negatives", "part"),
     [
         (0, 0, "margin"),
-        (RARE, 0, "likely"),
-        (1 + RARE, 1, "likely"),
-        (RARE, 1, "margin"),
-        ((1 + RARE) * (FEW_POSITIVES - 1), FEW_POSITIVES - 1, "likely"),
-        (1000, FEW_POSITIVES, "margin"),
-        (20, 10, "margin"),
+        (0, RARE, "likely"),
+        (1, RARE, "likely"),
+        (1, RARE - 1, "margin"),
+        (FEW_POSITIVES - 1, RARE * (FEW_POSITIVES - 1), "likely"),
+        (FEW_POSITIVES, 990, "margin"),
+        (10, 10, "margin"),
     ],
 )
-def test_yes_comes_first_while_it_is_few_and_rare(n_labels, n_positives, part):
-    assert fitting_part(n_labels, n_positives) == part
+def test_yes_comes_first_while_it_is_few_and_rare(n_positives, n_negatives, part):
+    assert fitting_part(n_positives, n_negatives) == part
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,9 @@ def test_it_selects_what_its_part_would(pool, auto, n_positives, part, name):
     alone = make_strategy(name).fit(pool)
     for plane in PLANES:
         for n in (1, 7):
-            found = auto.select(plane, n, exclude=pool.ids[::3], n_labels=40, n_positives=n_positives)
+            found = auto.select(
+                plane, n, exclude=pool.ids[::3], labels=labeled(n_positives, 40 - n_positives)
+            )
             assert found.ids.tolist() == alone.select(plane, n, exclude=pool.ids[::3]).ids.tolist()
             assert found.parts == (part,) * n
 
@@ -52,7 +54,9 @@ def test_it_selects_what_its_part_would(pool, auto, n_positives, part, name):
 def test_queries_of_both_phases_are_answered_together(auto):
     """Each as if it were alone, in their order."""
     requests = [
-        Request(plane, n_labels=40, n_positives=n_positives) for plane in PLANES for n_positives in (3, 30)
+        Request(plane, labels=labeled(n_positives, 40 - n_positives))
+        for plane in PLANES
+        for n_positives in (3, 30)
     ]
     together = auto.select_many(requests)
     alone = [auto.select_many([request])[0] for request in requests]

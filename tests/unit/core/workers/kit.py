@@ -7,6 +7,7 @@ import numpy as np
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import QueryStrategy, Request, Selection
+from tests.contract.kit import labeled
 
 DIVIDED = (
     "exhaustive",
@@ -30,9 +31,8 @@ def requests(pool: Pool, n: int, *, first: int = 0) -> list[Request]:
         plane = Hyperplane(rng.standard_normal(pool.n_features), rng.standard_normal() * (seed % 3))
         n_excluded = (0, 3, 40, len(pool) // 2, len(pool) - 4)[seed % 5]
         exclude = np.sort(rng.choice(pool.ids, n_excluded, replace=False))
-        found.append(
-            Request(plane, (1, 1, 2, 7)[seed % 4], exclude, seed, n_labels=seed % 40, n_positives=seed % 9)
-        )
+        labels = labeled(seed % 9, seed % 40)
+        found.append(Request(plane, (1, 1, 2, 7)[seed % 4], exclude, seed, labels=labels))
     return found
 
 
