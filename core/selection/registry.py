@@ -9,6 +9,7 @@ from typing import Any
 from closecall.core.errors import InputError
 from closecall.core.selection.auto import Auto
 from closecall.core.selection.base import QueryStrategy
+from closecall.core.selection.contenders import CONTENDERS
 from closecall.core.selection.exhaustive import ExhaustiveSearch
 from closecall.core.selection.hashed import (
     BHHashSearch,
@@ -77,8 +78,8 @@ def strategy_class(name: str) -> type[QueryStrategy]:
         If there is no strategy of that name, or if the strategy of another package cannot be loaded, is not a
         `QueryStrategy`, or is registered only in `FORMER_ENTRY_POINTS`.
     """
-    if name in STRATEGIES:
-        return STRATEGIES[name]
+    if own := STRATEGIES.get(name) or CONTENDERS.get(name):
+        return own
     for entry in entry_points(group=ENTRY_POINTS, name=name):
         try:
             found = entry.load()

@@ -19,6 +19,8 @@ from closecall.core.selection import (
     QueryStrategy,
     make_strategy,
 )
+from closecall.core.selection.contenders import CONTENDERS
+from closecall.core.selection.contenders.shortlist import Shortlisting
 from closecall.core.selection.requests import LabeledItems
 from tests.scale import thorough
 
@@ -89,8 +91,14 @@ VARIANTS: dict[str, tuple[str, dict]] = {
     "mixture, without likely positives": ("mixture", {"margin": 0.4, "likely": 0.0, "random": 0.6}),
     "mixture, of one part": ("mixture", {"margin": 0.0, "likely": 1.0, "random": 0.0}),
     "auto": ("auto", {}),
+    "density": ("density", {"shortlist": 30, "n_sampled": 100}),
+    "output-change": ("output-change", {"shortlist": 30, "n_sampled": 100}),
+    "variance-reduction": ("variance-reduction", {"shortlist": 30, "n_sampled": 100}),
+    "disagreement": ("disagreement", {"shortlist": 30, "n_sampled": 100}),
+    "typiclust": ("typiclust", {"n_sampled": 100}),
+    "probcover": ("probcover", {"n_sampled": 100}),
 }
-assert {name for name, _ in VARIANTS.values()} == set(STRATEGIES)
+assert {name for name, _ in VARIANTS.values()} == {*STRATEGIES, *CONTENDERS}
 
 
 class LowestIdFirst(QueryStrategy):
@@ -121,7 +129,10 @@ OF_EACH_KIND = {
     "eh-hash-weighted, few directions",
 }
 """Every strategy and every structure; the other variants combine what these have, and say little new."""
-assert {VARIANTS[name][0] for name in OF_EACH_KIND if name in VARIANTS} == set(STRATEGIES)
+assert {VARIANTS[name][0] for name in OF_EACH_KIND if name in VARIANTS} == {*STRATEGIES, *CONTENDERS}
+
+SHORTLISTING = {name for name, kind in CONTENDERS.items() if issubclass(kind, Shortlisting)}
+"""Those that choose among the items that the margin index finds."""
 
 every_strategy = pytest.mark.parametrize(
     "variant", [name if name in OF_EACH_KIND else thorough(name) for name in ALL]
@@ -163,7 +174,8 @@ def on_a_device(cls: type[QueryStrategy]) -> type[QueryStrategy]:
 
 def nearest(variant: str) -> bool:
     """Whether the strategy looks for the nearest items, and its answer is ordered by distance."""
-    return variant.split(",")[0] not in ("random", "likely-positive", "mixture", "a researcher's own")
+    others = ("random", "likely-positive", "mixture", "a researcher's own", *CONTENDERS)
+    return variant.split(",")[0] not in others
 
 
 def gaussian_pool(n: int, d: int = 8, *, seed: int = 0, lean: float = 1.0) -> ArrayPool:

@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 from closecall.core.selection import make_strategy
-from tests.contract.kit import VARIANTS, bags, every_strategy, gaussian_pool, hyperplanes, labeled, make
+from tests.contract.kit import (
+    SHORTLISTING,
+    VARIANTS,
+    bags,
+    every_strategy,
+    gaussian_pool,
+    hyperplanes,
+    labeled,
+    make,
+)
 
 UNLIMITED = {
     "margin-index",
@@ -15,6 +24,7 @@ UNLIMITED = {
     "mixture, of one part",
     "mixture, without likely positives",
     "auto",
+    *SHORTLISTING,
 }
 """Those whose margin index reads all rows that may be the nearest, with the default confidence."""
 

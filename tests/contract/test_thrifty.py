@@ -8,7 +8,16 @@ import pytest
 import closecall.core.selection.hashed.base
 import closecall.core.selection.margin.index
 from closecall.core.selection import PoolExhausted, make_strategy
-from tests.contract.kit import ALL, VARIANTS, bags, every_strategy, gaussian_pool, hyperplanes, make
+from tests.contract.kit import (
+    ALL,
+    SHORTLISTING,
+    VARIANTS,
+    bags,
+    every_strategy,
+    gaussian_pool,
+    hyperplanes,
+    make,
+)
 from tests.contract.test_strategies import same
 
 N = 400
@@ -21,6 +30,7 @@ UNBOUNDED = {
     "mixture, on a device",
     "mixture, without likely positives",
     "auto",
+    *SHORTLISTING,
 }
 """Those whose margin index may read every row of the pool."""
 
