@@ -12,6 +12,7 @@ from closecall.core.selection.registry import (
 )
 from closecall.core.selection.requests import (
     Choice,
+    LabeledItems,
     PoolExhausted,
     Query,
     Request,
@@ -24,6 +25,7 @@ __all__ = [
     "STRATEGIES",
     "ArrayPool",
     "Choice",
+    "LabeledItems",
     "PoolExhausted",
     "PoolRows",
     "Progress",
