@@ -8,7 +8,7 @@ import streamlit as st
 
 from closecall.app.api.compare.hyperplane import HyperplaneComparison
 from closecall.app.api.compare.lanes import Compared
-from closecall.app.api.compare.race import USUAL_SPEED, LiveRace
+from closecall.app.api.compare.race import USUAL_SPEED, LiveRace, keep_race, last_race
 from closecall.app.components import COMPARE, RACE
 from closecall.app.display import phrases as words
 from closecall.app.display.strategy_labels import about, label_of
@@ -45,7 +45,9 @@ def main() -> None:
         view = pick_view()
         st.space("stretch")
         if view == "race":
-            pick("First labels", FIRST, "race-first", default=5, width=206)
+            kept = last_race(session)
+            n_first = 5 if kept is None else kept[1].n_first  # after a reload, the race is still there
+            pick("First labels", FIRST, "race-first", default=n_first, width=206)
             pick("Seconds per label", SECONDS, "race-seconds", default=1.5, width=160)
         elif view == "hyperplane":
             pick_more(comparison_of(session).compared)
@@ -170,14 +172,12 @@ def show_race(session: LabelingSession) -> None:
 
 
 def race_of(session: LabelingSession, *, again: bool) -> LiveRace | None:
-    """Return the tab's race. If the settings are new or `again` is true, return a new race.
+    """Return the session's race. If the settings are new or `again` is true, return a new race.
 
     If a new race needs indexes that are still being built, return None.
     """
-    settings = (session.id, session.project.description, state["kept race-first"])
-    before: tuple[str, str, int] | None
-    race: LiveRace | None
-    before, race = state.get("race", (None, None))
+    settings = session.project.description, state["kept race-first"]
+    before, race = last_race(session) or (None, None)
     if before == settings and not again:
         return race
     strategies = Compared(session).settled()
@@ -185,8 +185,8 @@ def race_of(session: LabelingSession, *, again: bool) -> LiveRace | None:
         return None
     run = race.run + 1 if race is not None and before == settings else 0
     speed = USUAL_SPEED if race is None else race.speed
-    race = LiveRace(session, strategies, n_first=settings[2], run=run, speed=speed)
-    state["race"] = settings, race
+    race = LiveRace(session, strategies, n_first=settings[1], run=run, speed=speed)
+    keep_race(session, settings, race)
     return race
 
 

@@ -356,6 +356,27 @@ def test_a_race_goes_on_when_the_page_was_left(racing: Racing) -> None:
     assert parse_qs(urlsplit(racing.page.url).query)["view"] == ["race"]
 
 
+def test_a_reload_keeps_the_race(racing: Racing) -> None:
+    """With its rounds, its curves and its number of first labels."""
+    racing.page.get_by_role("combobox", name="First labels").click()
+    racing.page.get_by_role("option", name="20 labels per class first").click()
+    expect(racing.card).to_have_attribute("data-rounds", "0", timeout=PATIENCE)
+    racing.card.focus()
+    for n in (1, 2, 3):
+        racing.page.keyboard.press("ArrowRight")
+        racing.wait(n)
+    values = racing.values
+    racing.page.reload()
+    racing.wait(3)
+    assert racing.rounds == 3
+    assert racing.values == values
+    picker = racing.page.get_by_role("combobox", name="First labels")
+    expect(picker).to_have_value("20 labels per class first")
+    racing.card.focus()
+    racing.page.keyboard.press("ArrowRight")
+    racing.wait(4)
+
+
 @pytest.mark.thorough
 def test_other_first_labels_are_another_race(racing: Racing) -> None:
     racing.page.keyboard.press("Space")

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from closecall.app.display.strategy_labels import label_of, name_of
 from closecall.core.duplicates import unrepeated_held_out
@@ -45,12 +45,26 @@ AT_ONCE = 300
 Told = list[float | None] | None
 """One selection of one strategy, as the browser gets it; see `LiveRace.since`."""
 
+Settings = tuple[str, int]
+"""What a race depends on: the name of the project's description, and the number of first labels per class."""
+
 _races: WeakValueDictionary[str, LiveRace] = WeakValueDictionary()
+_last: WeakKeyDictionary[LabelingSession, tuple[Settings, LiveRace]] = WeakKeyDictionary()
 
 
 def find_race(key: str) -> LiveRace | None:
     """Return the race with this key, or None if it no longer exists. Only the race's viewer knows the key."""
     return _races.get(key)
+
+
+def last_race(session: LabelingSession) -> tuple[Settings, LiveRace] | None:
+    """Return the session's last race and its settings, also after the page was reloaded; None if none."""
+    return _last.get(session)
+
+
+def keep_race(session: LabelingSession, settings: Settings, race: LiveRace) -> None:
+    """Keep a race as the session's last one, as long as the session is open."""
+    _last[session] = settings, race
 
 
 class LiveRace:
