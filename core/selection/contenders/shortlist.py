@@ -16,6 +16,7 @@ from closecall.core.errors import InputError
 from closecall.core.numerics.rows import Rows as Features
 from closecall.core.selection.base import QueryStrategy
 from closecall.core.selection.contenders.cosines import rounded
+from closecall.core.selection.exclusion import rows_among
 from closecall.core.selection.over_margin import OverMarginIndex
 from closecall.core.selection.reader import Ids, Rows
 from closecall.core.selection.requests import Choice, Query
@@ -96,9 +97,9 @@ class Shortlisting(OverMarginIndex):
         """
         order = np.argsort(query.labels.ids)
         ids, y = query.labels.ids[order], query.labels.y[order]
-        is_known = np.isin(ids, self.pool_.ids)
-        ids, y = ids[is_known], y[is_known]
-        return self.pool_.rows(np.searchsorted(self.pool_.ids, ids)), ids, y
+        rows = rows_among(self.pool_, ids)
+        known = self.pool_.ids[rows]
+        return self.pool_.rows(rows), known, y[np.searchsorted(ids, known)]
 
     def _use(self, margin_index: QueryStrategy) -> None:
         super()._use(margin_index)
