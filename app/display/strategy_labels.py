@@ -48,6 +48,8 @@ LABELS = {
     "likely-positive": "Likely positive",
     "mixture": "Mixture",
     "auto": "Auto",
+    "typiclust": "TypiClust",
+    "probcover": "ProbCover",
     "example": "Like the examples",
     "description": "Like the description",
     "audit": "Audit",
@@ -105,9 +107,13 @@ def name_of(word: str) -> str:
     return word.partition(":")[0]
 
 
-def all_labels() -> dict[str, str]:
-    """Return each query strategy's name and display name, in the order in which pages show them."""
-    return {name: label_of(name) for name in strategy_names()}
+def all_labels(used: str = "") -> dict[str, str]:
+    """Return the name and display name of each query strategy that pages offer, in their order.
+
+    If `used`, the strategy of a session, is not among them, it comes last.
+    """
+    names = [*strategy_names(), *([name_of(used)] if used else [])]
+    return {name: label_of(name) for name in names}
 
 
 def label_of(word: str) -> str:

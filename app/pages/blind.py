@@ -46,7 +46,7 @@ def blind(project: OpenProject, session: LabelingSession) -> None:
 
 def offer_one(session: LabelingSession, before: BlindComparison | None) -> None:
     """Show the form for a new comparison and, if `before` is not None, a button that returns to `before`."""
-    offered, labels = offer(session), all_labels()
+    offered, labels = offer(session), all_labels(session.strategy)
     question = session.concept.record
     with st.container(key="blind-offer", width=720):
         st.title("Which strategy teaches more?")

@@ -89,7 +89,7 @@ def main() -> None:
 
 def pick_strategy(project: OpenProject, session: LabelingSession) -> None:
     """Show the picker of strategies, with a line about each. The strategy that fits the phase comes first."""
-    labels = all_labels()
+    labels = all_labels(session.strategy)
     costs = project.indexes.costs(labels)
     counts = session.concept.counts()
     first = fitting(yes=counts.yes, no=counts.no)

@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from closecall.app.projects.roles import SOMEBODY
+from closecall.core.selection.contenders import CONTENDERS
 from closecall.core.selection.registry import STRATEGIES
 from closecall.storage import Archive, Concepts, Database, LabelLog
 from tests.browser.labeling import Labeling, resize
@@ -146,6 +147,28 @@ def test_the_margin_is_explained_in_a_sentence(labeling: Labeling, how: str) -> 
     assert box
     assert window
     assert box["x"] + box["width"] <= window["width"]
+
+
+def test_a_strategy_that_pages_do_not_offer_is_listed_where_it_is_used(
+    server: Server, context: BrowserContext
+) -> None:
+    """A server that was started with one labels with it, and its pages name it."""
+    with Database.open(server.database) as database:
+        concept = Concepts(database).create("by two SVMs", "Is it a matter of C?")
+        session = LabelLog(database).start_session(concept.id, SOMEBODY, "disagreement:shortlist=20")
+    labeling = Labeling(context.new_page(), f"{server.url}/?project=digits&session={session.id}")
+    page, panel = labeling.page, labeling.page.get_by_test_id("stPopoverBody")
+    for key in "ynynn":
+        labeling.press(key)
+    page.get_by_role("button", name="Strategy: Disagreement").click()
+    expect(panel.get_by_text(CONTENDERS["disagreement"].about, exact=True)).to_be_visible()
+    expect(panel.get_by_text("TypiClust")).to_have_count(0)
+    page.goto(f"{server.url}/compare?project=digits&session={session.id}&view=blind")
+    expect(page.get_by_role("combobox", name="One")).to_have_value("Disagreement", timeout=60_000)
+    with Database.open(server.database) as database:
+        chosen = LabelLog(database).recent_selections(session.id, 50)
+        assert {one.strategy for one in chosen if one.why == "strategy"} == {"disagreement"}
+        Archive(database).add(concept.id)
 
 
 def test_each_strategy_is_explained_and_the_fitting_one_is_first(

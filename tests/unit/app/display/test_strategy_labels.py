@@ -23,6 +23,18 @@ def test_every_strategy_has_a_label():
     assert name_of("h-hash:structure=scan") == "h-hash"
 
 
+def test_a_strategy_in_use_is_listed_even_if_pages_do_not_offer_it():
+    """Once, as the last."""
+    offered = all_labels()
+    assert "disagreement" not in offered
+    assert list(all_labels("disagreement:shortlist=20").items()) == [
+        *offered.items(),
+        ("disagreement", "Disagreement"),
+    ]
+    assert all_labels("margin-index:budget=9000") == offered
+    assert set(LABELS) > {"typiclust", "probcover"}
+
+
 @pytest.mark.parametrize("method", ["H-Hash", "EH-Hash", "BH-Hash", "LBH-Hash"])
 def test_published_and_weighted_forms_have_names_of_their_own(method):
     """The picker lists both; only ours is called weighted."""
