@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.cluster import KMeans
 
 from closecall.core.numerics.rows import Rows as Features
 from closecall.core.selection.base import Arrays
@@ -41,6 +40,8 @@ class TypiClust(Sampled):
 
     def described(self, X: Features) -> Arrays:
         """See `Sampled.described`."""
+        from sklearn.cluster import KMeans  # a slow import, which other strategies don't need
+
         cosines = inner_products(X, X)
         n = min(_NEIGHBOURS + 1, len(cosines))
         nearest = np.sort(np.partition(cosines, -n, axis=1)[:, -n:], axis=1)  # the last one is itself
