@@ -25,7 +25,7 @@ _NOISE = 0.1
 """λ, the variance of an answer, as a share of the prior variance of a score without bias."""
 
 _MOST_LABELS = 500
-"""Only so many labels are used, those with the highest ids: more would make a query slower than a scan."""
+"""Largest number of labels that are used, those with the highest ids; more would take longer than a scan."""
 
 
 class VarianceReduction(Shortlisting):
