@@ -11,7 +11,7 @@ from closecall.app.pages.browser import browser_at_page
 from closecall.app.pages.person import name_at_page, sign_in_page
 from closecall.app.pages.presence import note_use
 from closecall.app.pages.problems import show_problem
-from closecall.app.pages.state import state
+from closecall.app.pages.state import show_value, state
 from closecall.app.pages.wanted import ask_for_name_first
 from closecall.app.projects.roles import SOMEBODY
 from closecall.app.sessions.reset import replacement_of
@@ -173,7 +173,7 @@ def pick_concept(project: OpenProject, session: LabelingSession, *, archived: bo
         state["concept", project.key] = state["question"]
         st.query_params.pop("session", None)
 
-    state["question"] = session.concept.record.id
+    show_value("question", session.concept.record.id)
     st.selectbox(
         "Question",
         list(concepts),

@@ -17,7 +17,7 @@ from closecall.app.pages.chosen import opened, pick_concept, put_into_address
 from closecall.app.pages.fragment import fragment
 from closecall.app.pages.markdown import literal
 from closecall.app.pages.problems import show_problem
-from closecall.app.pages.state import state
+from closecall.app.pages.state import show_value, state
 from closecall.core.errors import InputError
 from closecall.storage.errors import StorageError
 
@@ -74,7 +74,8 @@ def pick_view() -> str:
     asked = st.query_params.get("view") or state.get("compared")
     view = asked if asked in VIEWS else "hyperplane"
     put_into_address("view", view)
-    state["compared"] = state["compare-view"] = view
+    state["compared"] = view
+    show_value("compare-view", view)
     st.segmented_control(
         "View",
         list(VIEWS),
@@ -93,7 +94,7 @@ def pick(label: str, options: dict[Any, str], key: str, *, default: Any, width: 
     def picked() -> None:
         state[kept] = state[key]
 
-    state[key] = state.setdefault(kept, default)
+    show_value(key, state.setdefault(kept, default))
     st.selectbox(
         label,
         list(options),
@@ -116,7 +117,7 @@ def pick_more(compared: Compared) -> None:
 
     with st.popover("More strategies", key="more-strategies"):
         for name, cost in offered.items():
-            state[f"compare {name}"] = name in compared.added
+            show_value(f"compare {name}", name in compared.added)
             takes = f"Takes {cost} to prepare." if cost else ""
             st.checkbox(label_of(name), key=f"compare {name}", on_change=picked)
             st.caption(literal(f"{about(name)} {takes}".strip()))

@@ -8,6 +8,7 @@ import streamlit as st
 
 from closecall.app.engine.model_predictions import ORDERS, Choosing
 from closecall.app.pages.chosen import put_into_address
+from closecall.app.pages.state import show_value
 from closecall.app.sessions.word_search import WordSession, can_describe
 from closecall.core.errors import InputError
 
@@ -209,7 +210,7 @@ def pick_way(ways: Mapping[str, str], way: str) -> None:
         wanted = st.session_state["way"]
         _put(WAY, None if wanted == "name" else wanted)
 
-    st.session_state["way"] = way
+    show_value("way", way)
     st.segmented_control(
         "Find",
         list(ways),
@@ -228,7 +229,7 @@ def pick_predictions(models: Sequence[str]) -> None:
         for name in (MODEL, ORDER):
             _put(name, st.session_state.get(f"picked-{name}", _from_address(name)))
 
-    st.session_state["picked-order"] = _from_address(ORDER)
+    show_value("picked-order", _from_address(ORDER))
     st.segmented_control(
         "Order",
         ORDERS,
@@ -239,5 +240,5 @@ def pick_predictions(models: Sequence[str]) -> None:
         label_visibility="collapsed",
     )
     if len(models) > 1:
-        st.session_state["picked-model"] = _from_address(MODEL)
+        show_value("picked-model", _from_address(MODEL))
         st.selectbox("Model", models, key="picked-model", on_change=picked, label_visibility="collapsed")

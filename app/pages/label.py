@@ -27,7 +27,7 @@ from closecall.app.pages.markdown import literal
 from closecall.app.pages.plain import is_wanted as plain_is_wanted
 from closecall.app.pages.plain import offer_plain, show_plain
 from closecall.app.pages.problems import show_or_keep, show_problem
-from closecall.app.pages.state import state
+from closecall.app.pages.state import show_value, state
 from closecall.app.pages.toolbar import fold_on_phones
 from closecall.app.runtime import kernels
 from closecall.app.sessions.classes import ClassSession
@@ -102,7 +102,8 @@ def pick_strategy(project: OpenProject, session: LabelingSession) -> None:
     def picked() -> None:
         session.set_strategy(state["strategy"])
 
-    shown = state["strategy"] = name_of(session.strategy)
+    shown = name_of(session.strategy)
+    show_value("strategy", shown)
     # The page runs when the panel is opened: since it ran last, answers may have led to another phase.
     label = f"Strategy: {labels.get(shown, shown)}"
     with st.popover(label, key="strategy-picker", width=304, on_change="rerun"):

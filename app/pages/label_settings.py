@@ -15,7 +15,7 @@ from closecall.app.pages.markdown import literal
 from closecall.app.pages.press import Press
 from closecall.app.pages.problems import show_problem
 from closecall.app.pages.shares import adjust_shares
-from closecall.app.pages.state import state
+from closecall.app.pages.state import show_value, state
 from closecall.app.projects.config import MOST_PERSONS
 from closecall.app.projects.positive_class import possible_classes
 from closecall.app.projects.uploaded_images import note_on, uploadable, why_none
@@ -50,7 +50,7 @@ def settings(project: OpenProject, session: LabelingSession, view: View) -> None
         def revisit() -> None:
             session.revisit_skipped(state["revisit"])
 
-        state["revisit"] = session.include_skipped
+        show_value("revisit", session.include_skipped)
         st.toggle("Show skipped items again", key="revisit", on_change=revisit)
         show_predictions(session)
         adjust_shares(session)
@@ -78,7 +78,7 @@ def show_predictions(session: LabelingSession) -> None:
     def picked() -> None:
         session.shown_model = state["shown_model"]
 
-    state["shown_model"] = session.shown_model if session.shown_model in models else None
+    show_value("shown_model", session.shown_model if session.shown_model in models else None)
     st.selectbox(
         "Show predictions of",
         models,
@@ -104,7 +104,7 @@ def withdraw_description(session: LabelingSession, person: Person) -> None:
     def picked() -> None:
         session.withdraw_description(described, not state["use_description"], by=person)
 
-    state["use_description"] = session.concept.direction() is not None
+    show_value("use_description", session.concept.direction() is not None)
     text = shorten(words.described(described.texts, described.excluded), MOST_SHOWN, placeholder=" …")
     st.toggle(
         f"Start with “{literal(text)}”",
@@ -123,10 +123,10 @@ def set_overlap(project: OpenProject, person: Person) -> None:
         wanted = state.get("overlap", share)
         project.set_overlap(state["persons"], wanted / 100, by=person)
 
-    state["persons"] = project.file.overlap
+    show_value("persons", project.file.overlap)
     st.number_input("People per item", 1, MOST_PERSONS, key="persons", on_change=picked)
     if project.file.overlap > 1:
-        state["overlap"] = share
+        show_value("overlap", share)
         st.selectbox(
             "Rounds for another opinion",
             sorted({*OVERLAP_PERCENT, share}),
@@ -145,7 +145,7 @@ def ask_once(project: OpenProject, person: Person) -> None:
     def picked() -> None:
         project.set_ask_once(state["ask_once"], by=person)
 
-    state["ask_once"] = project.file.ask_once
+    show_value("ask_once", project.file.ask_once)
     st.toggle(
         "Ask about near-duplicates only once",
         key="ask_once",
@@ -163,7 +163,7 @@ def pick_size(view: View) -> None:
         if isinstance(view, GridSession):
             show_in_grid(str(state["size"]))
 
-    state["size"] = size
+    show_value("size", size)
     st.selectbox("Items per grid", sorted({*SIZES, size}), key="size", on_change=picked)
 
 

@@ -9,7 +9,7 @@ import streamlit as st
 from closecall.app.pages.chosen import put_into_address
 from closecall.app.pages.find import chosen_search, close_find, is_finding
 from closecall.app.pages.plain import is_wanted as plain_is_wanted
-from closecall.app.pages.state import state
+from closecall.app.pages.state import show_value, state
 from closecall.app.sessions.autopilot import is_autopilot
 from closecall.app.sessions.classes import ClassSession, can_choose
 from closecall.app.sessions.grid import LEAST, MOST, USUAL, GridSession
@@ -108,7 +108,7 @@ def pick_view(session: LabelingSession, view: View) -> None:
     shown = (
         "Grid" if isinstance(view, GridSession) else "Classes" if isinstance(view, ClassSession) else "One"
     )
-    state["view"] = None if is_finding() else shown
+    show_value("view", None if is_finding() else shown)
     st.segmented_control(
         "Show",
         ["One", "Grid", "Classes"] if can_choose(session) else ["One", "Grid"],

@@ -13,6 +13,7 @@ from closecall.app.pages.chosen import opened, person_at, pick_concept, put_into
 from closecall.app.pages.fragment import fragment
 from closecall.app.pages.http import way_of
 from closecall.app.pages.problems import show_or_keep, show_problem
+from closecall.app.pages.state import show_value
 from closecall.app.pages.toolbar import fold_on_phones
 from closecall.app.sessions.review_query import zone_named
 from closecall.core.errors import InputError
@@ -52,7 +53,7 @@ def pick_view() -> str:
 
     asked = st.query_params.get("view")
     view = asked if asked in VIEWS else "people"
-    st.session_state["people-view"] = view
+    show_value("people-view", view)
     st.segmented_control(
         "View",
         list(VIEWS),

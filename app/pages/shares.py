@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from closecall.app.display.strategy_labels import Shares
+from closecall.app.pages.state import show_value
 
 if TYPE_CHECKING:
     from closecall.app.sessions.labeling import LabelingSession
@@ -22,7 +23,7 @@ def adjust_shares(session: LabelingSession) -> None:
         first, second = st.session_state["shares"]
         session.set_strategy(Shares(first, second - first, 100 - second).word)
 
-    st.session_state["shares"] = (shares.margin, shares.margin + shares.likely)
+    show_value("shares", (shares.margin, shares.margin + shares.likely))
     st.slider("Shares of the mixture", 0, 100, step=5, key="shares", on_change=adjusted, format="%d %%")
     st.caption(
         f"{shares.margin} % nearest to the hyperplane, {shares.likely} % likely positive, "

@@ -16,6 +16,7 @@ from closecall.app.pages.chosen import WAITING, opened, person_at, pick_concept,
 from closecall.app.pages.fragment import fragment
 from closecall.app.pages.problems import show_or_keep, show_problem
 from closecall.app.pages.similar_settings import more
+from closecall.app.pages.state import show_value
 from closecall.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def pick_view(similar: SimilarSession) -> None:
     def picked() -> None:
         similar.set_view(st.session_state["metric"])
 
-    st.session_state["metric"] = similar.view
+    show_value("metric", similar.view)
     st.segmented_control(
         "Metric",
         list(VIEWS),
@@ -106,7 +107,7 @@ def _pick(
     label: str, key: str, options: Mapping[str, str], chosen: str, choose: Callable[[str], None], width: int
 ) -> None:
     """Show a picker of an option; `options` maps names to display names."""
-    st.session_state[key] = chosen
+    show_value(key, chosen)
     st.selectbox(
         label,
         list(options),

@@ -19,7 +19,7 @@ from closecall.app.indexes.recipe import Recipe
 from closecall.app.indexes.settings import BITS_A_FUNCTION, OF_CODES, OF_STRUCTURE, WHOLE
 from closecall.app.indexes.similar import KERNELS
 from closecall.app.pages.markdown import literal
-from closecall.app.pages.state import state
+from closecall.app.pages.state import show_value, state
 from closecall.app.runtime import kernels
 from closecall.core.errors import InputError
 
@@ -151,7 +151,7 @@ def _control(project: OpenProject, draft: Draft, name: str) -> None:
 
 def _choose(draft: Draft, name: str, label: str, options: dict[Any, str]) -> None:
     key = f"more-{name}"
-    state[key] = draft.recipe.value(name)
+    show_value(key, draft.recipe.value(name))
     st.selectbox(
         label,
         list(options),
@@ -173,7 +173,7 @@ def _choose_kernel(project: OpenProject, draft: Draft) -> None:
         own = state["more-kernel"]
         draft.change(kernel=f"rbf:gamma={FIRST_GAMMA:g}" if own == "rbf" else own or None)
 
-    state["more-kernel"] = word
+    show_value("more-kernel", word)
     st.selectbox(
         "Kernel", list(options), format_func=options.__getitem__, key="more-kernel", on_change=picked
     )
@@ -181,7 +181,7 @@ def _choose_kernel(project: OpenProject, draft: Draft) -> None:
 
 def _enter_gamma(draft: Draft) -> None:
     """Show the field for γ of an RBF kernel."""
-    state["more-gamma"] = float((draft.recipe.kernel or "").partition("=")[2])
+    show_value("more-gamma", float((draft.recipe.kernel or "").partition("=")[2]))
     st.number_input(
         "γ",
         0.01,

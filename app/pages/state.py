@@ -9,3 +9,13 @@ import streamlit as st
 
 state = cast(MutableMapping[Any, Any], st.session_state)
 """Streamlit's session state, typed to allow tuples as keys, which can't clash with the keys of widgets."""
+
+
+def show_value(key: str, value: object) -> None:
+    """Make the control with this key show a value when the page comes to it.
+
+    A control that shows the value already is left alone. Otherwise, a run that began before a person chose
+    something else would send the old value to the browser, which would then undo the choice.
+    """
+    if key not in state or state[key] != value:
+        state[key] = value
