@@ -195,7 +195,7 @@ def test_each_strategy_is_explained_and_the_fitting_one_is_first(
     before = labeling.selection
     first.click()
     expect(panel).to_have_count(0)
-    expect(page.get_by_role("button", name="Strategy: Likely positive")).to_be_visible(timeout=30_000)
+    expect(page.get_by_role("button", name="Strategy: Likely positive")).to_be_visible()
     expect(labeling.card).not_to_have_attribute("data-painted-selection", before, timeout=30_000)
     with Database.open(server.database) as database:
         Archive(database).add(concept.id)
