@@ -131,8 +131,15 @@ OF_EACH_KIND = {
 """Every strategy and every structure; the other variants combine what these have, and say little new."""
 assert {VARIANTS[name][0] for name in OF_EACH_KIND if name in VARIANTS} == {*STRATEGIES, *CONTENDERS}
 
-SHORTLISTING = {name for name, kind in CONTENDERS.items() if issubclass(kind, Shortlisting)}
-"""Those that choose among the items that the margin index finds."""
+OVER_MARGIN = {
+    "margin-index",
+    "mixture",
+    "mixture, on a device",
+    "mixture, without likely positives",
+    "auto",
+    *(name for name, kind in CONTENDERS.items() if issubclass(kind, Shortlisting)),
+}
+"""Those that use a margin index without a budget, with the default confidence."""
 
 every_strategy = pytest.mark.parametrize(
     "variant", [name if name in OF_EACH_KIND else thorough(name) for name in ALL]

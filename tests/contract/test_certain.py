@@ -7,7 +7,7 @@ import pytest
 
 from closecall.core.selection import make_strategy
 from tests.contract.kit import (
-    SHORTLISTING,
+    OVER_MARGIN,
     VARIANTS,
     bags,
     every_strategy,
@@ -17,15 +17,7 @@ from tests.contract.kit import (
     make,
 )
 
-UNLIMITED = {
-    "margin-index",
-    "mixture",
-    "mixture, on a device",
-    "mixture, of one part",
-    "mixture, without likely positives",
-    "auto",
-    *SHORTLISTING,
-}
+UNLIMITED = {*OVER_MARGIN, "mixture, of one part"}
 """Those whose margin index reads all rows that may be the nearest, with the default confidence."""
 
 

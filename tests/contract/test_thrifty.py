@@ -10,7 +10,7 @@ import closecall.core.selection.margin.index
 from closecall.core.selection import PoolExhausted, make_strategy
 from tests.contract.kit import (
     ALL,
-    SHORTLISTING,
+    OVER_MARGIN,
     VARIANTS,
     bags,
     every_strategy,
@@ -23,15 +23,7 @@ from tests.contract.test_strategies import same
 N = 400
 BUDGET, CANDIDATES = 60, 12
 
-UNBOUNDED = {
-    "margin-index",
-    "margin-index, near-exact",
-    "mixture",
-    "mixture, on a device",
-    "mixture, without likely positives",
-    "auto",
-    *SHORTLISTING,
-}
+UNBOUNDED = {*OVER_MARGIN, "margin-index, near-exact"}
 """Those whose margin index may read every row of the pool."""
 
 GUARANTEED = {name for name in ALL if "guaranteed" in name}
