@@ -18,6 +18,7 @@ from closecall.core.accelerator.device import Device
 from closecall.core.pool.build import build
 from closecall.core.selection.auto import FEW_POSITIVES
 from closecall.core.selection.base import QueryStrategy
+from closecall.core.selection.contenders import CONTENDERS
 from closecall.core.selection.margin import MarginIndex
 from closecall.core.selection.registry import STRATEGIES
 from closecall.core.selection.requests import Choice, Query
@@ -226,6 +227,28 @@ def test_both_phases_of_auto_are_replayed(tmp_path):
     findings = json.loads(run(project.folder).output)
     assert findings["problems"] == []
     assert findings["ranks"]["auto"]["selections"] > 20
+
+
+@pytest.mark.parametrize("name", sorted(CONTENDERS))
+def test_what_contenders_choose_is_replayed(tmp_path, name):
+    """From the labels that there were, also after one was undone."""
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        session = project.session()
+        label(session, 6)
+        wait_for_index(project, name)
+        session.set_strategy(name)
+        card = card_of(session)
+        for said in ("yes", "no", "no", "yes", "skip", "no"):
+            card = submit(session, [answer(card, said)])
+        given = answer(card, "yes")
+        card = submit(session, [given])
+        card = submit(session, [answer(card, "undo", selection=None, undoes=given["id"])])
+        card = submit(session, [answer(card, "no")])
+        label(session, 3)
+    findings = json.loads(run(project.folder).output)
+    assert findings["problems"] == []
+    assert findings["ranks"][name]["selections"] >= 8
 
 
 def test_strategies_that_asked_one_index_are_made_again_from_one(project_folder, monkeypatch):
