@@ -25,6 +25,7 @@ class ThreadCrew(WorkerCrew):
         self.ways = ways
         self.dismissed: dict[str, str] = {}
         self.asked: list[tuple[str, list[int]]] = []
+        self.hanging: list[Future[Any]] = []
         self._threads = ThreadPoolExecutor(8)
 
     def ready(self, pool: Pool) -> list[str]:  # noqa: ARG002
@@ -34,7 +35,8 @@ class ThreadCrew(WorkerCrew):
         self.asked.append((worker, list(segments)))
         way = self.ways[worker]
         if way == "hangs":
-            return Future()
+            self.hanging.append(Future())
+            return self.hanging[-1]
         sent = pickle.dumps((Snapshot.of(pool), search, list(segments)))
 
         def work() -> Any:

@@ -62,7 +62,7 @@ class KeptRows:
         self.problem: str | None = None
         self._parts: tuple[Part, ...] = ()
         self._is_usable = True
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._growing = threading.Lock()
 
     @property
@@ -244,7 +244,7 @@ class KeptRows:
 
     def _fail(self, error: RuntimeError) -> None:
         """Drop all rows for good, because the device failed."""
-        self._parts, self._is_usable = (), False
+        self.release()
         is_short = isinstance(error, torch.OutOfMemoryError)
         self._tell(
             f"{self.device.label} {'ran out of memory' if is_short else f'failed ({first_line(error)})'}"
