@@ -24,7 +24,7 @@ from closecall.core.evaluation.held_out_scorer import Accuracy, HeldOutScorer
 from closecall.core.evaluation.rank import BruteForce
 from closecall.core.learning.round import Labels, is_positive, learn
 from closecall.core.linear.hyperplane import Hyperplane
-from closecall.core.linear.svm import ClassWeight
+from closecall.core.linear.svm import DEFAULT_C, ClassWeight
 from closecall.core.numerics.blas import one_thread
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import QueryStrategy
@@ -64,7 +64,7 @@ class Course:
     positive: int
     run: int = 0
     n_first: int = 5
-    C: float = 1.0
+    C: float = DEFAULT_C
     class_weight: ClassWeight = None
     noise: float = 0.0
     seed: int = 0

@@ -135,9 +135,9 @@ def compare_until(
     "--C",
     "C",
     type=click.FloatRange(0, min_open=True),
-    default=1.0,
+    default=10.0,
     show_default=True,
-    help="Cost of a margin violation of 1 in the SVM.",
+    help="Cost of a margin violation of 1 in the SVM; by default, as on the pages.",
 )
 @click.option(
     "--class-weight",

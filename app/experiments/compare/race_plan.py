@@ -15,7 +15,7 @@ from closecall.app.experiments.compare.peers import make_peer
 from closecall.app.experiments.compare.plan import Plan, in_words
 from closecall.core.duplicates import unrepeated_held_out
 from closecall.core.errors import InputError
-from closecall.core.linear.svm import ClassWeight
+from closecall.core.linear.svm import DEFAULT_C, ClassWeight
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import covering, strategy_from
 from closecall.core.selection.former import RENAMED
@@ -88,7 +88,7 @@ class RacePlan(Plan[RaceUnit]):
     strategies: tuple[str, ...]
     peers: tuple[str, ...] = ()
     first: int = 5
-    C: float = 1.0
+    C: float = DEFAULT_C
     class_weight: ClassWeight = None
     noise: float = 0.0
     seed: int = 0

@@ -67,7 +67,7 @@ def test_all_lanes_begin_with_the_same_right_labels(pool, strategies):
     race = Race(pool, strategies, COURSE)
     assert np.bincount(pool.truth(race.first.ids)).tolist() == [2, 2, 2]
     assert race.first.y.tolist() == is_positive(pool.truth(race.first.ids), 1).tolist()
-    expected = train(race.first.X, race.first.y, race.first.ids, C=1).digest
+    expected = train(race.first.X, race.first.y, race.first.ids).digest
     assert {lane.hyperplane.digest for lane in race.lanes} == {expected}
     assert [lane.name for lane in race.lanes] == list(NAMES)
     assert race.round == 0

@@ -20,6 +20,7 @@ import pytest
 from click.testing import CliRunner
 
 from closecall.app.cli.main import main
+from closecall.app.experiments.compare.command import compare
 from closecall.app.experiments.compare.lanes import fit_lanes, open_lanes, tell_cost, tenths
 from closecall.app.experiments.compare.plan import UNITS
 from closecall.app.experiments.compare.race_plan import RacePlan, RaceUnit
@@ -29,6 +30,7 @@ from closecall.app.experiments.compare.unit import TIMES, read_unit
 from closecall.app.experiments.compare.workers import _Worker
 from closecall.core.errors import InputError
 from closecall.core.evaluation.held_out_scorer import Accuracy
+from closecall.core.linear.svm import DEFAULT_C
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import make_strategy
@@ -230,7 +232,7 @@ def test_other_words_for_the_same_folder_are_refused(folder, finished):
     """The sentence says what differs."""
     assert "seed 3, not 4" in refused(folder, finished, "--seed", "4")
     assert "classes a, c, not a, c, b" in refused(folder, finished, "--classes", "a,b,c")
-    assert "C 1.0, not 2.0" in refused(folder, finished, "--C", "2")
+    assert "C 10.0, not 2.0" in refused(folder, finished, "--C", "2")
 
 
 @pytest.mark.slow
@@ -447,6 +449,12 @@ def test_one_of_a_kind_is_named_in_the_singular(folder):
     numbers = (1, 1, 10, 0.01, "cosine", 20, 2, 0)
     families = SimilarityPlan(str(folder), pool.digest, ("lsh",), (16,), *numbers).size(pool)
     assert families.endswith(": 600 items; 1 family × 1 draw, 1 query.")
+
+
+def test_its_svms_are_those_of_the_pages():
+    """Unless it is asked for others; the command states the number, so that its help loads no SVM."""
+    (option,) = [option for option in compare.params if option.name == "C"]
+    assert option.default == DEFAULT_C == RacePlan.C == Course.C
 
 
 def test_what_cannot_be_raced_is_refused(folder, tmp_path):
