@@ -1,8 +1,11 @@
-"""Automatic choice between likely positives and items near the hyperplane, from the labels alone.
+"""Automatic choice between likely positives, items near the hyperplane and items unlike all labeled ones.
 
 If positives are rare and few are labeled, most items near the hyperplane are negative too, and a user wants
-to find positives first. Once there are enough, items near the hyperplane teach more. The rule depends on the
-numbers of labels alone, so a log can be replayed.
+to find positives first. Once there are enough, items near the hyperplane teach more. If all items within the
+SVM's margin are labeled, answers about the next ones will hardly change the hyperplane. Far from it, there
+may be positives of a kind that no label has shown yet. Items that stand for many others are then selected.
+
+The rule depends on the labels and the hyperplane alone, so a log can be replayed.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from closecall.core.selection.base import QueryStrategy
+from closecall.core.selection.contenders.probcover import ProbCover
 from closecall.core.selection.likely import LikelyPositive
 from closecall.core.selection.over_margin import OverMarginIndex
 from closecall.core.selection.requests import Choice, Query
@@ -21,11 +25,17 @@ FEW_POSITIVES = 10
 RARE = 3
 """Number of negative labels per positive label from which on positives count as rare."""
 
+EDGE = 1 - 1e-6
+"""An item with a smaller |wᵀx + b| is within the SVM's margin.
+
+Copies of support vectors have 1, up to rounding errors. They count as outside.
+"""
+
 
 def fitting_part(n_positives: int, n_negatives: int) -> str:
     """Return which part fits a question with these numbers of positive and of negative labels.
 
-    It is "likely" if the positive labels are few and rare, and "margin" otherwise.
+    It is "likely" if the positive labels are few and rare, and "margin" otherwise. See `Auto` for "unlike".
     """
     is_rare = n_negatives >= RARE * max(n_positives, 1)
     return "likely" if n_positives < FEW_POSITIVES and is_rare else "margin"
@@ -34,10 +44,13 @@ def fitting_part(n_positives: int, n_negatives: int) -> str:
 class Auto(OverMarginIndex):
     """Query strategy that selects likely positives while they are few and rare, then uses the margin index.
 
-    `Selection.parts` says which part selected the items, "likely" or "margin"; see `fitting_part`.
+    If the margin index finds no item within the SVM's margin, ProbCover selects instead. `Selection.parts`
+    says which part selected the items: "likely", "margin" or "unlike".
 
     Parameters
     ----------
+    explores : bool
+        Whether ProbCover ever selects.
     budget : int or None
         Budget of the margin index; see `core.selection.margin.MarginIndex`.
     confidence : float or None
@@ -46,12 +59,24 @@ class Auto(OverMarginIndex):
     """
 
     name = "auto"
-    about = "Looks for yes while yes is few and rare, then refines the boundary."
-    query_params = frozenset({"budget", "confidence"})
+    about = "Looks for yes while yes is few and rare, refines the boundary, then looks for what is new."
+    query_params = frozenset({"explores", "budget", "confidence"})
+
+    def __init__(
+        self,
+        *,
+        explores: bool = True,
+        budget: int | None = None,
+        confidence: float | None = None,
+        random_state: int = 0,
+    ) -> None:
+        super().__init__(budget=budget, confidence=confidence, random_state=random_state)
+        self.explores = explores
 
     def other_parts(self) -> dict[str, QueryStrategy]:
         """See `OverMarginIndex.other_parts`."""
-        return {"likely": LikelyPositive()}
+        unlike = {"unlike": ProbCover(random_state=self.random_state)} if self.explores else {}
+        return {"likely": LikelyPositive(), **unlike}
 
     def choose(self, query: Query) -> Choice:
         """See `QueryStrategy.choose`."""
@@ -61,8 +86,16 @@ class Auto(OverMarginIndex):
         """See `QueryStrategy.choose_many`; each part chooses the items of all its queries together."""
         parts = [fitting_part(query.labels.n_positives, query.labels.n_negatives) for query in queries]
         choices: dict[int, Choice] = {}
-        for name, strategy in self.parts_.items():
+        for name, strategy in self.parts_.items():  # "unlike" is the last one
             own = [place for place, part in enumerate(parts) if part == name]
             for place, choice in zip(own, strategy.choose_many([queries[i] for i in own]), strict=True):
+                if name == "margin" and self.explores and _is_outside(choice):
+                    parts[place] = "unlike"
+                    continue
                 choices[place] = replace(choice, parts=(name,) * len(choice.ids))
         return [choices[place] for place in range(len(queries))]
+
+
+def _is_outside(choice: Choice) -> bool:
+    """Return whether the nearest item is outside the SVM's margin, as far as the search is complete."""
+    return len(choice.ids) > 0 and not choice.missing and bool(choice.margins[0] >= EDGE)

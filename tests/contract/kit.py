@@ -91,6 +91,7 @@ VARIANTS: dict[str, tuple[str, dict]] = {
     "mixture, without likely positives": ("mixture", {"margin": 0.4, "likely": 0.0, "random": 0.6}),
     "mixture, of one part": ("mixture", {"margin": 0.0, "likely": 1.0, "random": 0.0}),
     "auto": ("auto", {}),
+    "auto, without exploring": ("auto", {"explores": False}),
     "density": ("density", {"shortlist": 30, "n_sampled": 100}),
     "output-change": ("output-change", {"shortlist": 30, "n_sampled": 100}),
     "variance-reduction": ("variance-reduction", {"shortlist": 30, "n_sampled": 100}),
@@ -137,6 +138,7 @@ OVER_MARGIN = {
     "mixture, on a device",
     "mixture, without likely positives",
     "auto",
+    "auto, without exploring",
     *(name for name, kind in CONTENDERS.items() if issubclass(kind, Shortlisting)),
 }
 """Those that use a margin index without a budget, with the default confidence."""

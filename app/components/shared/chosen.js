@@ -40,7 +40,7 @@ const WHY = {
 };
 
 /** @type {Record<string, string>} */
-const PARTS = { margin: "at the margin", likely: "likely positive", random: "random" };
+const PARTS = { margin: "at the margin", likely: "likely positive", random: "random", unlike: "unlike others" };
 
 /**
  * Return who or what chose the items in view, and the rest of the sentence.

@@ -53,10 +53,15 @@ class ProbCover(Sampled):
         least = np.quantile(cosines, 1 - self.share, method="lower")
         return {"least": np.array([least]), "covers": cosines >= least}
 
-    def representatives(self, n: int, labeled: NDArray[np.float64], allowed: NDArray[np.bool_]) -> Rows:
+    def marks(self, cosines: NDArray[np.float64]) -> NDArray[np.uint8]:
+        """Return which sampled items each labeled one covers, eight to a byte; see `Sampled.marks`."""
+        return np.packbits(cosines >= self.sample_["least"][0], axis=1)
+
+    def representatives(self, n: int, marks: NDArray[np.uint8], allowed: NDArray[np.bool_]) -> Rows:
         """See `Sampled.representatives`."""
         covers = self.sample_["covers"]
-        is_left = ~(labeled >= self.sample_["least"][0]).any(axis=0)
+        is_covered = np.unpackbits(np.bitwise_or.reduce(marks, axis=0), count=len(covers))
+        is_left = ~is_covered.astype(np.bool_)
         found: list[int] = []
         while len(found) < n:
             gains = np.where(allowed, np.count_nonzero(covers & is_left, axis=1), 0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +24,14 @@ from closecall.core.selection.requests import Choice, Query
 
 _ROWS = "rows"
 
+_MOST_MARKS = 100_000
+"""Number of labeled items whose marks are kept."""
+
 
 class Sampled(QueryStrategy):
     """Base class of strategies that select the sampled item that stands for the most others.
 
-    A subclass overrides `described` and `representatives`.
+    A subclass overrides `described`, `marks` and `representatives`.
 
     Parameters
     ----------
@@ -53,15 +57,23 @@ class Sampled(QueryStrategy):
         """
 
     @abstractmethod
-    def representatives(self, n: int, labeled: NDArray[np.float64], allowed: NDArray[np.bool_]) -> Rows:
+    def marks(self, cosines: NDArray[np.float64]) -> NDArray[Any]:
+        """Return what `representatives` needs to know of labeled items, a row for each.
+
+        `cosines`, of shape (n_labels, n_sampled), are those between the labeled and the sampled items. The
+        marks are kept, so that a label costs time only once.
+        """
+
+    @abstractmethod
+    def representatives(self, n: int, marks: NDArray[Any], allowed: NDArray[np.bool_]) -> Rows:
         """Return at most `n` places in the sample, the best first.
 
         Parameters
         ----------
         n : int
             Number of places wanted.
-        labeled : array of shape (n_labels, n_sampled), float64
-            Cosines between the labeled items of the pool and the sampled items.
+        marks : array of shape (n_labels, …)
+            The `marks` of the labeled items of the pool.
         allowed : array of shape (n_sampled,), bool
             Which sampled items may be selected.
         """
@@ -85,19 +97,29 @@ class Sampled(QueryStrategy):
         """See `QueryStrategy.restore`."""
         self.sample_ = arrays
         self.X_ = rounded(self.pool_.rows(arrays[_ROWS]))
+        self._marks: dict[int, NDArray[Any]] = {}
 
     def choose(self, query: Query) -> Choice:
         """See `QueryStrategy.choose`."""
         rows = self.sample_[_ROWS]
-        labeled = self.pool_.rows(rows_among(self.pool_, np.sort(query.labels.ids)))
-        cosines = inner_products(rounded(labeled), self.X_)
-        places = self.representatives(query.n, cosines, query.allowed(self.pool_.ids[rows]))
+        marks = self._marks_of(rows_among(self.pool_, np.sort(query.labels.ids)))
+        places = self.representatives(query.n, marks, query.allowed(self.pool_.ids[rows]))
         ids = self.pool_.ids[rows[places]]
         if query.hyperplane is None:
             chosen = Choice(ids, np.full(len(ids), np.nan), scored=0)
         else:
             chosen = Choice(ids, self.reader_.margins(rows[places], query.hyperplane), scored=len(ids))
         return chosen if len(ids) == query.n else self._filled_up(chosen, query)
+
+    def _marks_of(self, labeled: Rows) -> NDArray[Any]:
+        """Return the marks of labeled rows of the pool."""
+        known = self._marks
+        if len(known) > _MOST_MARKS:
+            known = self._marks = {}
+        new = labeled[[row not in known for row in labeled.tolist()]] if known else labeled
+        found = self.marks(inner_products(rounded(self.pool_.rows(new)), self.X_))
+        known.update(zip(new.tolist(), found, strict=True))
+        return found if len(new) == len(labeled) else np.array([known[row] for row in labeled.tolist()])
 
     def _filled_up(self, chosen: Choice, query: Query) -> Choice:
         """Return the choice with random items added, up to the number requested."""

@@ -56,16 +56,20 @@ class TypiClust(Sampled):
             "clusters": np.array(clusters, dtype=np.int32).reshape(-1, len(cosines)),
         }
 
-    def representatives(self, n: int, labeled: NDArray[np.float64], allowed: NDArray[np.bool_]) -> Rows:
+    def marks(self, cosines: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the place of the sampled item that is nearest to each labeled one; see `Sampled.marks`."""
+        return np.asarray(cosines.argmax(axis=1))
+
+    def representatives(self, n: int, marks: NDArray[np.int64], allowed: NDArray[np.bool_]) -> Rows:
         """See `Sampled.representatives`. Labeled items belong to the cluster of the nearest sampled item."""
-        level = int(np.searchsorted(_NUMBERS, len(labeled), side="right"))
+        level = int(np.searchsorted(_NUMBERS, len(marks), side="right"))
         divisions, typicality = self.sample_["clusters"], self.sample_["typicality"]
         if level >= len(divisions):
             return np.empty(0, dtype=np.int64)
         cluster = divisions[level]
         sizes = np.bincount(cluster)
         is_covered = np.zeros(len(sizes), dtype=np.bool_)
-        is_covered[cluster[labeled.argmax(axis=1)]] = True
+        is_covered[cluster[marks]] = True
         best = np.lexsort((np.arange(len(cluster)), -typicality))
         best = best[allowed[best] & ~is_covered[cluster[best]]]
         _, first = np.unique(cluster[best], return_index=True)  # the most typical item of each cluster

@@ -1,10 +1,17 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
-from closecall.core.selection import Request, make_strategy
-from closecall.core.selection.auto import FEW_POSITIVES, RARE, Auto, fitting_part
+from closecall.core.linear.svm import train
+from closecall.core.selection import ArrayPool, Request, make_strategy
+from closecall.core.selection.auto import EDGE, FEW_POSITIVES, RARE, Auto, fitting_part
+from closecall.core.selection.contenders.probcover import ProbCover
 from closecall.core.selection.margin import MarginIndex
+from closecall.core.selection.registry import strategy_of_log
+from closecall.core.selection.requests import LabeledItems
 from tests.contract.kit import gaussian_pool, hyperplanes, labeled
 
 PLANES = hyperplanes(4)
@@ -70,3 +77,59 @@ def test_it_uses_the_margin_index(pool, auto):
     shared, thrifty = Auto(budget=9_000).sharing(index), MarginIndex(budget=9_000).sharing(index)
     assert shared.select(PLANES[0]).ids.tolist() == thrifty.select(PLANES[0]).ids.tolist()
     assert auto.thrifty_params() == index.thrifty_params()
+
+
+def at_distance(pool, plane, labels, nearest):
+    """The plane with its scale changed, so that the nearest item without a label has this |wᵀx + b|."""
+    found = make_strategy("exhaustive").fit(pool).select(plane, exclude=labels.ids)
+    factor = nearest / found.margins[0]
+    return replace(plane, normal=factor * plane.normal, bias=factor * plane.bias)
+
+
+@pytest.mark.parametrize(
+    ("nearest", "part"), [(0.5, "margin"), (1 - 1e-5, "margin"), (1.0, "unlike"), (3.0, "unlike")]
+)
+def test_if_the_margin_is_empty_it_selects_items_unlike_the_labeled_ones(pool, auto, nearest, part):
+    """As ProbCover does; without exploring, the nearest item as before."""
+    others, index = ProbCover().fit(pool), MarginIndex().fit(pool)
+    former = Auto(explores=False).sharing(index)
+    labels = LabeledItems(pool.ids[100:140], np.arange(40) % 2 == 0)
+    assert EDGE < 1
+    for drawn in PLANES:
+        plane = at_distance(pool, drawn, labels, nearest)
+        asked = {"exclude": labels.ids, "labels": labels}
+        for n in (1, 5):
+            found = auto.select(plane, n, **asked)
+            as_its_part = (others if part == "unlike" else index).select(plane, n, **asked)
+            assert found.parts == (part,) * n
+            assert found.ids.tolist() == as_its_part.ids.tolist()
+            assert found.margins.tolist() == as_its_part.margins.tolist()
+            plain = former.select(plane, n, **asked)
+            assert (plain.parts, plain.ids.tolist()) == (
+                ("margin",) * n,
+                index.select(plane, n, **asked).ids.tolist(),
+            )
+
+
+def test_logs_of_earlier_versions_are_replayed_without_exploring():
+    params = Auto().params()
+    del params["explores"]
+    assert strategy_of_log("auto", params).params() == params | {"explores": False}
+
+
+def test_it_finds_positives_of_a_kind_that_no_label_has_shown():
+    """They lie beyond the negatives, where the margin index comes last."""
+    centres, size = np.array([[1.0, 0, 0], [-0.5, 0, 0], [-0.9, 0.4, 0]]), 60
+    kind = np.repeat([0, 1, 2], size)
+    X = centres[kind] + 0.02 * np.random.default_rng(8).standard_normal((3 * size, 3))
+    pool, is_positive = ArrayPool(X), kind != 1
+    found = {}
+    for strategy in (MarginIndex().fit(pool), Auto().fit(pool)):
+        ids = [*range(12), *range(size, size + 12)]
+        for _ in range(30):
+            y = is_positive[ids]
+            asked = {"exclude": ids, "labels": LabeledItems(np.array(ids), y)}
+            ids.append(int(strategy.select(train(X[ids], y, np.array(ids)), **asked).ids[0]))
+        found[strategy.name] = int(np.count_nonzero(kind[ids] == 2))
+    assert found["margin-index"] == 0
+    assert found["auto"] >= 5
