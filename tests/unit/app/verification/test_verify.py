@@ -229,6 +229,27 @@ def test_both_phases_of_auto_are_replayed(tmp_path):
     assert findings["ranks"]["auto"]["selections"] > 20
 
 
+def test_what_auto_chooses_outside_the_margin_is_replayed(tmp_path, monkeypatch):
+    """With an edge that is soon reached; with another edge, other parts would have chosen."""
+    monkeypatch.setattr("closecall.core.selection.auto.EDGE", 0.01)
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        session = project.session()
+        label(session, 20)
+        wait_for_index(project, "auto")
+        session.set_strategy("auto")
+        label(session, 30)
+    with sqlite3.connect(project.folder / "labels.db") as database:
+        told = database.execute(
+            "SELECT json_extract(parameters, '$.part') FROM selections WHERE strategy = 'auto'"
+        ).fetchall()
+    assert {("margin",), ("unlike",)} <= set(told)
+    assert json.loads(run(project.folder).output)["problems"] == []
+    monkeypatch.undo()
+    problems = json.loads(run(project.folder).output)["problems"]
+    assert len(problems) >= sum(part == ("unlike",) for part in told)
+
+
 @pytest.mark.parametrize("name", sorted(CONTENDERS))
 def test_what_contenders_choose_is_replayed(tmp_path, name):
     """From the labels that there were, also after one was undone."""
