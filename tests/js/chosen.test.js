@@ -14,6 +14,10 @@ test("a strategy chose the item", () => {
     sentence({ why: "strategy", part: "likely", strategy_label: "Mixture" }),
     "Mixture chose this item (likely positive), round 7",
   );
+  assert.equal(
+    sentence({ why: "strategy", part: "unlike", strategy_label: "Auto" }),
+    "Auto chose this item (unlike the labeled ones), round 7",
+  );
 });
 
 test("a selection with a smaller budget says so, and why", () => {

@@ -40,7 +40,12 @@ const WHY = {
 };
 
 /** @type {Record<string, string>} */
-const PARTS = { margin: "at the margin", likely: "likely positive", random: "random", unlike: "unlike others" };
+const PARTS = {
+  margin: "at the margin",
+  likely: "likely positive",
+  random: "random",
+  unlike: "unlike the labeled ones",
+};
 
 /**
  * Return who or what chose the items in view, and the rest of the sentence.
