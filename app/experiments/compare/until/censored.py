@@ -8,6 +8,7 @@ median of the upper bounds. Both are equal if all censored ratios are on the sam
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,37 @@ _DRAWS = 2_000
 """Number of bootstrap samples of an interval."""
 
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Paired waiting times.
+
+    Parameters
+    ----------
+    first, second : array of shape (n,)
+        Waiting times, positive; infinity if censored.
+    limit : array of shape (n, 2)
+        Times at which the two would have been censored.
+    clusters : array of shape (n,)
+        Cluster of each pair, from 0: in comparisons, the class of the race.
+    """
+
+    first: Floats
+    second: Floats
+    limit: Floats
+    clusters: NDArray[np.int64]
+
+    @classmethod
+    def joined(cls, several: Sequence[Pairs]) -> Pairs:
+        """Join pairs; their clusters stay apart."""
+        ends = np.cumsum([0, *(1 + one.clusters.max(initial=-1) for one in several)])
+        return cls(
+            np.concatenate([one.first for one in several]),
+            np.concatenate([one.second for one in several]),
+            np.concatenate([one.limit for one in several]),
+            np.concatenate([one.clusters + end for one, end in zip(several, ends[:-1], strict=True)]),
+        )
 
 
 @dataclass(frozen=True)
@@ -40,24 +72,14 @@ class MedianRatio:
     high: float | None
 
 
-def median_ratio(first: Floats, second: Floats, limit: Floats, clusters: NDArray[np.int64]) -> MedianRatio:
-    """Return the median of first / second over paired waiting times.
+def median_ratio(pairs: Pairs) -> MedianRatio:
+    """Return the median of first / second over all pairs.
 
     The interval is from a percentile bootstrap that draws clusters with replacement, or pairs if there is
     only one cluster.
-
-    Parameters
-    ----------
-    first, second : array of shape (n,)
-        Waiting times, positive; infinity if censored.
-    limit : array of shape (n, 2)
-        Times at which the two would have been censored.
-    clusters : array of shape (n,)
-        Cluster of each pair: in comparisons, the class of the race.
     """
-    least, most = _bounds(first, second, limit)
-    names = np.unique(clusters)
-    groups = [np.flatnonzero(clusters == name) for name in names]
+    least, most = _bounds(pairs.first, pairs.second, pairs.limit)
+    groups = [np.flatnonzero(pairs.clusters == name) for name in np.unique(pairs.clusters)]
     if len(groups) == 1:
         groups = [np.array([place]) for place in groups[0]]
     low = high = None

@@ -15,7 +15,7 @@ from closecall.app.display.strategy_labels import name_of
 from closecall.app.experiments.bench.report import show_table, write_json
 from closecall.app.experiments.compare.measures import Measures
 from closecall.app.experiments.compare.results import Floats, RaceResults, about, read_finished
-from closecall.app.experiments.compare.until.censored import MedianRatio, median_ratio
+from closecall.app.experiments.compare.until.censored import MedianRatio, Pairs, median_ratio
 from closecall.app.experiments.compare.until.supervision import full_supervision
 from closecall.app.experiments.compare.until.targets import TARGETS, first_round
 from closecall.app.experiments.compare.wording import figure, lane_label
@@ -55,6 +55,7 @@ def labels_until(
         measures = Measures(results, label_seconds or 0.0)
         pools.append({"out": str(out), **about(results.pool), "races": len(results.units)})
         rows += until_rows(str(out), measures, full, base, is_in_seconds=label_seconds is not None)
+    several = together(rows) if len(outs) > 1 else []
     unit = "seconds" if label_seconds is not None else "labels"
     for out in dict.fromkeys(row["comparison"] for row in rows):
         click.echo(f"\n{out}: under full supervision")
@@ -63,6 +64,10 @@ def labels_until(
         click.echo(f"\n{out}: {unit} until a target, the median of all races")
         lines = [_line(row) for row in rows if row["comparison"] == out]
         show_table(("target", "strategy", "reached", unit, f"share of {base}’s"), lines, n_left=2)
+    if several:
+        click.echo(f"\nAll races of the {len(outs)} comparisons together, share of {base}’s {unit}")
+        lines = [(row["target"], lane_label(row["strategy"]), _ratio(row["ratio"])) for row in several]
+        show_table(("target", "strategy", "median (95 % interval)"), lines, n_left=2)
     profile = performance_profile(rows)
     click.echo(f"\nShare of comparisons and targets on which a strategy needs at most N × the fewest {unit}")
     head = ("strategy", *(f"{factor:g} ×" for factor in FACTORS))
@@ -75,6 +80,7 @@ def labels_until(
             "pools": pools,
             "full_supervision": supervised,
             "rows": [*map(_as_json, rows)],
+            "together": [*map(_as_json, several)],
             "profile": profile,
         },
     )
@@ -113,8 +119,9 @@ def until_rows(
     -------
     list of dict
         Rows with the keys ``comparison``, ``target``, ``strategy``, ``reached`` (share of the races that
-        reached the target), ``median`` (None if fewer than half of the races reached it), and ``ratio``: the
-        `MedianRatio` to the baseline; None for the baseline itself.
+        reached the target), ``median`` (None if fewer than half of the races reached it), ``pairs``: the
+        `Pairs` of waiting times with the baseline, and ``ratio``: their `MedianRatio`. The last two are None
+        for the baseline itself.
     """
     bases = [name for name in measures.whole if base in (name, name_of(name))]
     if not bases:
@@ -125,10 +132,10 @@ def until_rows(
         waits = {name: _waits(measures, name, own, is_in_seconds) for name, own in rounds.items()}
         for name, (times, limit) in waits.items():
             base_times, base_limit = waits[bases[0]]
-            ratio = None
+            pairs = None
             if name != bases[0]:
                 limits = np.column_stack([limit, base_limit])
-                ratio = median_ratio(times, base_times, limits, measures.results.classes)
+                pairs = Pairs(times, base_times, limits, measures.results.classes)
             median = float(np.median(times))
             rows.append(
                 {
@@ -137,10 +144,29 @@ def until_rows(
                     "strategy": name,
                     "reached": float(np.isfinite(times).mean()),
                     "median": median if math.isfinite(median) else None,
-                    "ratio": ratio,
+                    "pairs": pairs,
+                    "ratio": pairs and median_ratio(pairs),
                 }
             )
     return rows
+
+
+def together(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the ``target``, the ``strategy``, and the ``ratio`` over the races of all comparisons.
+
+    Strategies that do not take part in all comparisons are left out. A class that is learned in two
+    comparisons counts as two clusters.
+    """
+    pairs: dict[tuple[str, str], list[Pairs]] = {}
+    for row in rows:
+        if row["pairs"] is not None:
+            pairs.setdefault((row["target"], row["strategy"]), []).append(row["pairs"])
+    n = len({row["comparison"] for row in rows})
+    return [
+        {"target": target, "strategy": strategy, "ratio": median_ratio(Pairs.joined(own))}
+        for (target, strategy), own in pairs.items()
+        if len(own) == n
+    ]
 
 
 def performance_profile(rows: Sequence[dict[str, Any]]) -> dict[str, list[float]]:
@@ -180,10 +206,10 @@ def _waits(measures: Measures, name: str, rounds: Floats, is_in_seconds: bool) -
 
 
 def _as_json(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row with the ratio as a dict, in which None stands for infinity."""
+    """Return a row without its pairs, with the ratio as a dict, in which None stands for infinity."""
     ratio = row["ratio"] and asdict(row["ratio"])
     return {
-        **row,
+        **{key: value for key, value in row.items() if key != "pairs"},
         "ratio": ratio and {key: None if value == math.inf else value for key, value in ratio.items()},
     }
 

@@ -5,17 +5,19 @@ import math
 import numpy as np
 import pytest
 
-from closecall.app.experiments.compare.until.censored import median_ratio
+from closecall.app.experiments.compare.until.censored import Pairs, median_ratio
 
 LIMIT = 100.0
 
 
 def ratio_of(first, second, clusters=None):
     first, second = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
+    return median_ratio(pairs_of(first, second, np.zeros(len(first)) if clusters is None else clusters))
+
+
+def pairs_of(first, second, clusters):
     limit = np.full((len(first), 2), LIMIT)
-    return median_ratio(
-        first, second, limit, np.zeros(len(first)) if clusters is None else np.asarray(clusters)
-    )
+    return Pairs(np.asarray(first), np.asarray(second), limit, np.asarray(clusters, dtype=np.int64))
 
 
 def censored(times):
@@ -46,6 +48,21 @@ def test_what_may_lie_on_either_side_gives_bounds():
 def test_two_clusters_are_too_few_for_an_interval():
     found = ratio_of([1, 2, 3, 4], [2, 2, 2, 2], clusters=[0, 0, 1, 1])
     assert (found.low, found.high) == (None, None)
+
+
+def test_pairs_of_several_comparisons_keep_their_clusters_apart():
+    """Two comparisons of two classes have four clusters, which are enough for an interval."""
+    one = pairs_of([1.0, 2.0, 3.0], [2.0, 2.0, 2.0], [0, 0, 1])
+    other = pairs_of([4.0, math.inf], [2.0, 5.0], [3, 0])
+    joined = Pairs.joined([one, other])
+    assert joined.first.tolist() == [1, 2, 3, 4, math.inf]
+    assert joined.second.tolist() == [2, 2, 2, 2, 5]
+    assert joined.limit.shape == (5, 2)
+    assert joined.clusters.tolist() == [0, 0, 1, 5, 2]
+    found = median_ratio(joined)
+    assert found.least == found.most == 1.5
+    assert found.low is not None
+    assert median_ratio(one).low is None
 
 
 @pytest.mark.parametrize("seed", range(20))

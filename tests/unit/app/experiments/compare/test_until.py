@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -13,6 +14,7 @@ from sklearn.svm import LinearSVC
 
 from closecall.app.cli.main import main
 from closecall.app.experiments.compare.until.report import performance_profile
+from closecall.core.linear.svm import DEFAULT_C
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
 from closecall.core.simulation.race import Course, Race
@@ -72,7 +74,7 @@ def test_targets_are_reached_where_the_rounds_say_so(out, tmp_path):
     X, held_out = pool.rows(np.arange(len(pool))), pool.held_out
     full = {}
     for positive in range(3):
-        svm = LinearSVC(C=1.0, loss="hinge", max_iter=20_000, random_state=0)
+        svm = LinearSVC(C=DEFAULT_C, loss="hinge", max_iter=20_000, random_state=0)
         scores = svm.fit(X, pool.truth(pool.ids) == positive).decision_function(held_out.X)
         y = held_out.truth == positive
         full[positive] = {
@@ -142,6 +144,25 @@ def test_ratios_are_those_of_pairs(out, tmp_path):
     assert row["ratio"]["low"] <= row["ratio"]["least"] <= row["ratio"]["high"]
 
 
+def test_the_races_of_several_comparisons_are_taken_together(out, tmp_path):
+    """A comparison and its copy have the median of either; with one comparison there is nothing to join."""
+    copy = tmp_path / "copy"
+    shutil.copytree(out, copy)
+    alone, _ = rows_of(out, tmp_path / "alone.json")
+    result = invoked(out, copy, "--json", tmp_path / "both.json")
+    assert result.exit_code == 0, result.output
+    assert "All races of the 2 comparisons together, share of random’s labels" in result.output
+    both = json.loads((tmp_path / "both.json").read_text("utf-8"))
+    assert json.loads((tmp_path / "alone.json").read_text("utf-8"))["together"] == []
+    expected = {row["target"]: row["ratio"] for row in alone if row["strategy"] == "exhaustive"}
+    assert {row["strategy"] for row in both["together"]} == {"exhaustive"}
+    for row in both["together"]:
+        assert (row["ratio"]["least"], row["ratio"]["most"]) == (
+            expected[row["target"]]["least"],
+            expected[row["target"]]["most"],
+        )
+
+
 def test_full_supervision_of_a_rarer_question_has_its_positives(out, tmp_path, monkeypatch):
     """Each race has positives of its own, and an accuracy of its own; hidden items are left out."""
     monkeypatch.setattr("closecall.app.experiments.compare.comparison.draw_figures", lambda *_: {})
@@ -162,7 +183,7 @@ def test_full_supervision_of_a_rarer_question_has_its_positives(out, tmp_path, m
     for number in (0, 1):
         race = Race(pool, {}, Course(positive=1, run=number, n_first=2, prevalence=0.05))
         ids = np.setdiff1d(pool.ids, race.hidden)
-        svm = LinearSVC(C=1.0, loss="hinge", max_iter=20_000, random_state=0)
+        svm = LinearSVC(C=DEFAULT_C, loss="hinge", max_iter=20_000, random_state=0)
         scores = svm.fit(pool.rows_of(ids), pool.truth(ids) == 1).decision_function(X)
         assert full[f"1 {number}"]["auroc"] == pytest.approx(roc_auc_score(y, scores), abs=1e-3)
 
