@@ -14,10 +14,16 @@ test("a strategy chose the item", () => {
     sentence({ why: "strategy", part: "likely", strategy_label: "Mixture" }),
     "Mixture chose this item (likely positive), round 7",
   );
-  assert.equal(
-    sentence({ why: "strategy", part: "unlike", strategy_label: "Auto" }),
-    "Auto chose this item (unlike the labeled ones), round 7",
-  );
+});
+
+test("Auto says which phase it is in, and why", () => {
+  const auto = { why: "strategy", strategy: "auto", strategy_label: "Auto" };
+  const said = ["margin", "likely", "unlike"].map((part) => sentence({ ...auto, part }));
+  assert.deepEqual(said, [
+    "Auto chose this item (at the margin), round 7",
+    "Auto chose this item (likely positive, while yes is rare), round 7",
+    "Auto chose this item (unlike the labeled ones, as none is left at the margin), round 7",
+  ]);
 });
 
 test("a selection with a smaller budget says so, and why", () => {

@@ -47,6 +47,9 @@ const PARTS = {
   unlike: "unlike the labeled ones",
 };
 
+/** @type {Record<string, string>} Why Auto lets this part choose. */
+const PHASES = { likely: ", while yes is rare", unlike: ", as none is left at the margin" };
+
 /**
  * Return who or what chose the items in view, and the rest of the sentence.
  *
@@ -58,7 +61,8 @@ export function chosenBy(notes, round) {
   const many = notes.items ?? 1;
   const those = many > 1 ? `these ${notes.items}` : "this item";
   const portion = PARTS[notes.part ?? ""];
-  const chosenAs = many > 1 || !portion ? "" : ` (${portion})`;
+  const phase = (notes.strategy === "auto" && PHASES[notes.part ?? ""]) || "";
+  const chosenAs = many > 1 || !portion ? "" : ` (${portion}${phase})`;
   const asked = notes.asked ? ` for “${notes.asked}”` : "";
   const reason = WHY[notes.why ?? ""]?.(round, notes);
   if (reason) return [reason[0], asked + reason[1]];
