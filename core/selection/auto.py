@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from closecall.core.selection.base import QueryStrategy
 from closecall.core.selection.contenders.probcover import ProbCover
@@ -75,8 +76,7 @@ class Auto(OverMarginIndex):
 
     def other_parts(self) -> dict[str, QueryStrategy]:
         """See `OverMarginIndex.other_parts`."""
-        unlike = {"unlike": ProbCover(random_state=self.random_state)} if self.explores else {}
-        return {"likely": LikelyPositive(), **unlike}
+        return {"likely": LikelyPositive()}
 
     def choose(self, query: Query) -> Choice:
         """See `QueryStrategy.choose`."""
@@ -86,14 +86,26 @@ class Auto(OverMarginIndex):
         """See `QueryStrategy.choose_many`; each part chooses the items of all its queries together."""
         parts = [fitting_part(query.labels.n_positives, query.labels.n_negatives) for query in queries]
         choices: dict[int, Choice] = {}
-        for name, strategy in self.parts_.items():  # "unlike" is the last one
+        for name, strategy in self.parts_.items():
             own = [place for place, part in enumerate(parts) if part == name]
-            for place, choice in zip(own, strategy.choose_many([queries[i] for i in own]), strict=True):
-                if name == "margin" and self.explores and _is_outside(choice):
-                    parts[place] = "unlike"
-                    continue
-                choices[place] = replace(choice, parts=(name,) * len(choice.ids))
-        return [choices[place] for place in range(len(queries))]
+            choices |= zip(own, strategy.choose_many([queries[i] for i in own]), strict=True)
+        for place, query in enumerate(queries):
+            if self.explores and parts[place] == "margin" and _is_outside(choices[place]):
+                parts[place], choices[place] = "unlike", self._unlike.choose(query)
+        found = [choices[place] for place in range(len(queries))]
+        return [
+            replace(choice, parts=(part,) * len(choice.ids))
+            for part, choice in zip(parts, found, strict=True)
+        ]
+
+    @cached_property
+    def _unlike(self) -> ProbCover:
+        """The strategy for items unlike the labeled ones. It is fitted when it is first needed."""
+        return ProbCover(random_state=self.random_state).fit(self.pool_)
+
+    def _use(self, margin_index: QueryStrategy) -> None:
+        super()._use(margin_index)
+        vars(self).pop("_unlike", None)
 
 
 def _is_outside(choice: Choice) -> bool:
