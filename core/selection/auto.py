@@ -91,7 +91,9 @@ class Auto(OverMarginIndex):
             choices |= zip(own, strategy.choose_many([queries[i] for i in own]), strict=True)
         for place, query in enumerate(queries):
             if self.explores and parts[place] == "margin" and _is_outside(choices[place]):
-                parts[place], choices[place] = "unlike", self._unlike.choose(query)
+                unlike, scored = self._unlike.choose(query), choices[place].scored
+                parts[place] = "unlike"
+                choices[place] = replace(unlike, scored=min(scored + unlike.scored, self.n_items))
         found = [choices[place] for place in range(len(queries))]
         return [
             replace(choice, parts=(part,) * len(choice.ids))

@@ -104,6 +104,7 @@ def test_if_the_margin_is_empty_it_selects_items_unlike_the_labeled_ones(pool, a
             assert found.parts == (part,) * n
             assert found.ids.tolist() == as_its_part.ids.tolist()
             assert found.margins.tolist() == as_its_part.margins.tolist()
+            assert found.scored >= index.select(plane, n, **asked).scored
             plain = former.select(plane, n, **asked)
             assert (plain.parts, plain.ids.tolist()) == (
                 ("margin",) * n,
