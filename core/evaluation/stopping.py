@@ -54,8 +54,11 @@ ENOUGH = 0.92
 WINDOW = 3
 """Number of most recent agreements to average."""
 
-LEAST_OF_EACH = 10
-"""Minimum number of positive labels, and of negative labels, before stopping is recommended."""
+LEAST_OF_EACH = 30
+"""Minimum number of positive labels, and of negative labels, before stopping is recommended.
+
+With 10, the predictions for rare classes often counted as stable before most kinds of positives were found.
+"""
 
 
 def is_checkpoint(n_labels_then: int, n_labels_now: int) -> bool:
