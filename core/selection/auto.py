@@ -60,7 +60,7 @@ class Auto(OverMarginIndex):
     """
 
     name = "auto"
-    about = "Looks for yes while yes is few and rare, refines the boundary, then looks for what is new."
+    about = "Looks for yes while it is rare, refines the boundary, then looks for what is new."
     query_params = frozenset({"explores", "budget", "confidence"})
 
     def __init__(
