@@ -123,7 +123,7 @@ def test_the_strategies_that_scan_use_the_device(pool):
     certain = make_strategy("margin-index").fit(device).certain()
     assert certain.params()["confidence"] == 1
     assert certain.select(plane, 5).ids.tolist() == nearest.ids.tolist()
-    auto = make_strategy("auto").fit(device).certain()
+    auto = make_strategy("auto", explores=False).fit(device).certain()
     assert auto.select(plane, 5, labels=labeled(1, 49)).ids.tolist() == top.ids.tolist()
     assert auto.select(plane, 5, labels=labeled(25, 25)).ids.tolist() == nearest.ids.tolist()
     assert most_similar(device, pool.rows([17]), 1).ids.tolist() == [pool.ids[17]]
