@@ -254,6 +254,8 @@ def _wait_until_read(folder: Path, answer_id: str) -> None:
 def _copied(folder: Path) -> list[tuple[str, int, str]]:
     """Return what the reader has stored, in its order."""
     with closing(sqlite3.connect(folder / "answers.db", timeout=30)) as store:
+        if not store.execute("SELECT 1 FROM sqlite_master WHERE name = 'answers'").fetchall():
+            return []  # on a busy machine, the reader has not begun yet
         return store.execute("SELECT id, item, answer FROM answers ORDER BY rowid").fetchall()
 
 
