@@ -123,9 +123,13 @@ def test_the_strategies_that_scan_use_the_device(pool):
     certain = make_strategy("margin-index").fit(device).certain()
     assert certain.params()["confidence"] == 1
     assert certain.select(plane, 5).ids.tolist() == nearest.ids.tolist()
-    auto = make_strategy("auto", explores=False).fit(device).certain()
+    auto = make_strategy("auto").fit(device).certain()
     assert auto.select(plane, 5, labels=labeled(1, 49)).ids.tolist() == top.ids.tolist()
-    assert auto.select(plane, 5, labels=labeled(25, 25)).ids.tolist() == nearest.ids.tolist()
+    within = 0.5 / nearest.margins[0]
+    smaller = Hyperplane(within * plane.normal, within * plane.bias)  # its margin holds the nearest item
+    assert auto.select(smaller, 5, labels=labeled(25, 25)).ids.tolist() == nearest.ids.tolist()
+    far = auto.select(Hyperplane(4 * smaller.normal, 4 * smaller.bias), 5, labels=labeled(25, 25))
+    assert far.parts == ("unlike",) * 5
     assert most_similar(device, pool.rows([17]), 1).ids.tolist() == [pool.ids[17]]
 
 
