@@ -152,7 +152,10 @@ def advise(checkpoints: Sequence[Checkpoint], *, enough: float = ENOUGH) -> Advi
     last = checkpoints[-1]
     for number, word in ((last.n_yes, "yes"), (last.n_no, "no")):
         if number < LEAST_OF_EACH:
-            reason = f"At the last check, only {number} of {last.n_labels:,} labels were a {word}."
+            reason = (
+                f"At the last check, {number} of {last.n_labels:,} labels were a {word}: "
+                f"at least {LEAST_OF_EACH} are needed."
+            )
             return Advice(False, reason, found)
     if len(found) < WINDOW:
         reason = f"Too early to say: at the last check, there were {last.n_labels:,} labels."

@@ -53,7 +53,8 @@ def test_never_stop_for_want_of_examples(n_yes, n_no, word):
     """A classifier that saw eight of a kind at most agrees with itself and knows nothing."""
     advice = advise(course([0.0] * 8, n_yes=n_yes, n_no=n_no))
     assert not advice.stop
-    assert advice.reason == f"At the last check, only 8 of 2,408 labels were a {word}."  # now, there are more
+    needed = f"At the last check, 8 of 2,408 labels were a {word}: at least 30 are needed."
+    assert advice.reason == needed  # now, there are more
 
 
 def test_never_stop_at_the_beginning():
@@ -92,3 +93,11 @@ def test_checkpoints_of_different_stop_sets_are_refused():
 def test_checkpoints_follow_in_equal_ratios(then, now, due):
     """A quarter more labels each, and 20 more at the least."""
     assert is_checkpoint(then, now) is due
+
+
+@pytest.mark.parametrize(("n_labels", "stop"), [(29, False), (30, True)])
+def test_thirty_labels_of_each_kind_are_enough(n_labels, stop):
+    """With fewer, a classifier for a rare class may have settled before it knows most kinds of positives."""
+    settled = course([0.0] * n_labels, n_yes=1, n_no=10)
+    assert settled[-1].n_yes == n_labels
+    assert advise(settled).stop is stop
