@@ -13,50 +13,30 @@ Held-out and unreadable items have ids but no rows. `Pool.ids` has the id of eac
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from closecall.core.errors import InputError
 from closecall.core.linear.hyperplane import Hyperplane
-from closecall.core.numerics.rows import PlacedRows, Rows, cut, no_rows
-from closecall.core.pool.columns import IDS_COLUMN, TRUTH_COLUMN, column
-from closecall.core.pool.feature_files import LAYOUTS, load_codebook
+from closecall.core.numerics.rows import PlacedRows, Rows
+from closecall.core.pool.contents import Contents
 from closecall.core.pool.held_out import HeldOut
 from closecall.core.pool.item_ids import Ids, ItemIds, whole_numbers
-from closecall.core.pool.manifest import BYTE, IDS, MANIFEST, SPARSE, Manifest
-from closecall.core.pool.problems import load_problems
-from closecall.core.pool.segment_rows import SegmentRows, decoded
-from closecall.core.pool.segments import Segment, check_part, load_part
+from closecall.core.pool.manifest import BYTE, SPARSE
+from closecall.core.pool.segment_rows import SegmentRows
 from closecall.core.quantization.byte_rows import ByteRows
-from closecall.core.quantization.codebook import Codebook
-from closecall.core.sources import Problem, Source, open_source
+from closecall.core.sources import Problem, Source
 from closecall.core.sources.registry import feature_kind, holds_texts, item_word
 
 if TYPE_CHECKING:
     from closecall.core.accelerator.kept import KeptRows
     from closecall.core.selection.reader import Crew
-
-Identity = tuple[int, int, int]
-
-
-@dataclass(frozen=True)
-class _SavedSource:
-    """A pool's source as its manifest describes it. Snapshots with the same source share one object."""
-
-    spec: dict[str, Any]
-    folder: Path | None
-
-    @cached_property
-    def opened(self) -> Source:
-        return open_source(self.spec, self.folder)
 
 
 class Pool:
@@ -99,45 +79,28 @@ class Pool:
 
     crew: Crew | None
 
-    def __init__(
-        self,
-        path: Path,
-        manifest: Manifest,
-        segments: Sequence[Segment],
-        identity: Identity | None,
-        other: Pool | None = None,
-        codebook: Codebook | None = None,
-        columns: tuple[Ids, NDArray[np.int16]] | None = None,
-    ) -> None:
-        self.path = path
-        self.version = len(segments)
+    def __init__(self, contents: Contents, other: Pool | None = None) -> None:
+        manifest = contents.manifest
+        self.path = contents.path
+        self.version = len(contents.segments)
         self.n_features = manifest.n_features
+        self.ids = contents.ids
         self.classes = manifest.classes
         self.title = manifest.title
         self.dtype = np.dtype(np.int8 if manifest.layout == BYTE else manifest.dtype)
+        self.codebook = contents.codebook
         self.is_sparse = manifest.layout == SPARSE
         self.holds_texts = holds_texts(manifest.source)
         self.item_word = item_word(manifest.source)
-        self._layout = LAYOUTS[manifest.layout]
         self.complete = manifest.complete
-        self._manifest = manifest
-        self.codebook = codebook
-        self.crew = other.crew if other is not None else None
-        self._identity = identity
-        self._source = self._saved_source(other)
-        self.kept: KeptRows | None = other.kept if other is not None else None
-        self._columns = columns
-        if columns is not None:
-            self.ids = columns[0]
-        else:
-            self.ids = np.concatenate([np.empty(0, np.int64), *(segment.ids for segment in segments)])
-        self.ids.flags.writeable = False
-        self._segments = tuple(_with_ids_of(self.ids, segment) for segment in segments)
-        self._rows = SegmentRows(self._segments, self.n_features, self.dtype, is_sparse=self.is_sparse)
-        self._item_ids = ItemIds(self.ids)
         self.n_unreadable = sum(part.unreadable for part in manifest.parts)
         unreadable = sum(part.unreadable for part in manifest.segments)
         self.expected = manifest.items - manifest.n_held_out - unreadable
+        self.crew = other.crew if other is not None else None
+        self.kept: KeptRows | None = other.kept if other is not None else None
+        self._contents = contents
+        self._rows = SegmentRows(contents.segments, self.n_features, self.dtype, is_sparse=self.is_sparse)
+        self._item_ids = ItemIds(self.ids)
 
     @classmethod
     def open(cls, path: Path | str, version: int | None = None) -> Pool:
@@ -151,7 +114,7 @@ class Pool:
             If there is no pool, if it is damaged or of a newer format, or if it has fewer than `version`
             segments.
         """
-        return _open(Path(path), version, None)
+        return cls(Contents.read(Path(path), version))
 
     def refreshed(self) -> Pool:
         """Return the newest snapshot. If nothing has changed, this takes microseconds and returns `self`.
@@ -161,9 +124,9 @@ class Pool:
         InputError
             If the pool is damaged or was replaced by another pool.
         """
-        if self._identity is not None and _identity(self.path) == self._identity:
+        if self._contents.is_current:
             return self
-        return _open(self.path, None, self)
+        return Pool(Contents.read(self.path, earlier=self._contents), self)
 
     def prefix(self, n_rows: int) -> Pool:
         """Return a snapshot with only the first `n_rows` rows. Its method `refreshed` returns the whole pool.
@@ -175,19 +138,7 @@ class Pool:
         """
         if not 0 <= n_rows <= len(self):
             raise InputError(f"n_rows must be from 0 to {len(self)} in the pool {self.path}, got {n_rows}")
-        if n_rows == len(self):
-            return self
-        segments = []
-        for segment in self._segments:
-            n = min(n_rows - segment.first_row, len(segment))
-            if n <= 0 and len(segment):
-                break
-            segments.append(
-                replace(segment, X=cut(segment.X, 0, n), ids=segment.ids[:n], truth=segment.truth[:n])
-            )
-        kept = replace(self._manifest, complete=False, segments=self._manifest.segments[: len(segments)])
-        columns = None if self._columns is None else (self.ids[:n_rows], self._truth[:n_rows])
-        return Pool(self.path, kept, segments, None, self, self.codebook, columns)
+        return self if n_rows == len(self) else Pool(self._contents.prefix(n_rows), self)
 
     def with_crew(self, crew: Crew | None) -> Pool:
         """Return this snapshot, which workers help to search; see `core.workers.crew`."""
@@ -324,7 +275,7 @@ class Pool:
         """
         can = np.zeros(len(self.source), dtype=np.bool_)
         if not self.complete:
-            can[self._manifest.next_item :] = True
+            can[self._contents.manifest.next_item :] = True
             can[self.source.held_out()] = False
         can[self.ids] = True
         return can
@@ -356,7 +307,7 @@ class Pool:
         wanted = whole_numbers(ids, "ids")
         rows, found = self._item_ids.find(wanted)
         out = np.empty(len(wanted), dtype=np.int16)
-        out[found] = self._truth[rows[found]]
+        out[found] = self._contents.truth[rows[found]]
         if not found.all():
             others = wanted[~found]
             places, held_out = ItemIds(self.held_out.ids).find(others)
@@ -383,15 +334,10 @@ class Pool:
         """The segments of a byte pool, as (first row, rows) in order. Other pools have none."""
         return self._rows.byte_segments
 
-    @cached_property
+    @property
     def held_out(self) -> HeldOut:
         """The held-out items; empty until the builder has published them."""
-        part = self._manifest.held_out
-        if part is None:
-            nothing = no_rows(self.n_features, sparse=self.is_sparse)
-            return HeldOut(np.empty(0, np.int64), nothing, np.empty(0, np.int16))
-        segment = load_part(self.path, part, 0, self._manifest.for_held_out)
-        return HeldOut(segment.ids, decoded(segment.X), segment.truth)
+        return self._contents.held_out
 
     @property
     def source(self) -> Source:
@@ -404,7 +350,7 @@ class Pool:
         InputError
             If the source is missing or has changed.
         """
-        return self._source.opened
+        return self._contents.source.opened
 
     @cached_property
     def feature_kind(self) -> str:
@@ -415,7 +361,8 @@ class Pool:
         InputError
             If the vocabulary of texts is missing or damaged.
         """
-        return feature_kind(self._source.spec, self._source.folder)
+        source = self._contents.source
+        return feature_kind(source.spec, source.folder)
 
     def problems(self) -> list[Problem]:
         """Return the items that could not be read, with the reasons, in order of their ids.
@@ -425,8 +372,7 @@ class Pool:
         InputError
             If a file that lists problems is damaged.
         """
-        found = [problem for part in self._manifest.parts for problem in load_problems(self.path, part)]
-        return sorted(found, key=lambda problem: problem.item)
+        return self._contents.problems()
 
     def check(self, deep: bool = False) -> None:
         """Compare the sizes of the snapshot's files with the manifest. If `deep`, also compare the checksums.
@@ -436,94 +382,20 @@ class Pool:
         InputError
             If a file is missing or damaged; the message names it.
         """
-        for part in (self._manifest.codebook, self._manifest.held_out):
-            if part is not None:
-                check_part(self.path, part, deep=deep)
-        first_row = 0
-        for part in self._manifest.segments:
-            check_part(self.path, part, first_row, deep=deep)
-            first_row += part.rows
+        self._contents.check(deep=deep)
 
     @property
     def feature_bytes(self) -> int:
         """Size of the features on disk in bytes. A segment that `prefix` has shortened counts in full."""
-        names = self._layout.files
-        return sum(part.files[name].bytes for part in self._manifest.segments for name in names)
+        return self._contents.feature_bytes
 
-    @cached_property
+    @property
     def digest(self) -> str:
         """Sixteen hexadecimal digits that identify these rows; the same for equal snapshots of a pool."""
-        digest = hashlib.blake2b(digest_size=8)
-        for part, segment in zip(self._manifest.segments, self._segments, strict=True):
-            if not len(segment):  # snapshots with the same rows may differ in empty segments
-                continue
-            ids = IDS_COLUMN if self._manifest.layout == BYTE else IDS
-            stamps = [part.files[name].checksum for name in (*self._layout.files, ids)]
-            digest.update(f"{stamps} {len(segment)}\n".encode())
-        return digest.hexdigest()
-
-    def _continued_by(self, manifest: Manifest) -> list[Segment]:
-        """Check that `manifest` begins with this snapshot's segments. Return those not cut by `prefix`."""
-        parts = self._manifest.segments
-        if parts != manifest.segments[: len(parts)]:
-            raise InputError(f"the pool {self.path} was replaced by another pool: open it again")
-        both = zip(parts, self._segments, strict=True)
-        return [segment for part, segment in both if len(segment) == part.rows]
-
-    @cached_property
-    def _truth(self) -> NDArray[np.int16]:
-        if self._columns is not None:
-            return self._columns[1]
-        return np.concatenate([np.empty(0, np.int16), *(segment.truth for segment in self._segments)])
-
-    def _saved_source(self, other: Pool | None) -> _SavedSource:
-        """Return the source that the manifest describes. If `other` has the same source, share its object."""
-        folder = self._manifest.source_folder
-        own = _SavedSource(self._manifest.source, self.path / folder if folder else None)
-        return other._source if other is not None and other._source == own else own
+        return self._contents.digest
 
     def _absent(self, item: int) -> str:
         reason = "held out, unreadable, or not yet in this snapshot"
-        if not 0 <= item < self._manifest.items:
-            reason = f"ids are 0 to {self._manifest.items - 1}"
+        if not 0 <= item < self._contents.manifest.items:
+            reason = f"ids are 0 to {self._contents.manifest.items - 1}"
         return f"item {item} has no row in the pool {self.path}: {reason}"
-
-
-def _with_ids_of(ids: Ids, segment: Segment) -> Segment:
-    """Return the segment with a view of the pool's `ids` instead of a copy."""
-    return replace(segment, ids=ids[segment.first_row : segment.first_row + len(segment)])
-
-
-def _open(path: Path, version: int | None, earlier: Pool | None) -> Pool:
-    identity = _identity(path)
-    manifest = Manifest.read(path)
-    if version is not None:
-        if not 0 <= version <= len(manifest.segments):
-            raise InputError(
-                f"version must be from 0 to {len(manifest.segments)} in the pool {path}, got {version}"
-            )
-        if version < len(manifest.segments):
-            manifest = replace(manifest, complete=False, segments=manifest.segments[:version])
-    segments = earlier._continued_by(manifest) if earlier else []
-    codebook = earlier.codebook if earlier else None
-    if codebook is None and manifest.codebook:
-        codebook = load_codebook(path, manifest.codebook)
-    first_row = sum(map(len, segments))
-    for part in manifest.segments[len(segments) :]:
-        segments.append(load_part(path, part, first_row, manifest, codebook))
-        first_row += part.rows
-    if manifest.held_out:
-        check_part(path, manifest.held_out)
-    columns = None
-    if manifest.layout == BYTE:
-        columns = column(path, IDS_COLUMN, first_row), column(path, TRUTH_COLUMN, first_row)
-    return Pool(path, manifest, segments, identity, earlier, codebook, columns)
-
-
-def _identity(path: Path) -> Identity | None:
-    """Return a value that changes whenever the manifest is replaced, or None if there is no manifest."""
-    try:
-        stat = (path / MANIFEST).stat()
-    except OSError:
-        return None
-    return stat.st_ino, stat.st_mtime_ns, stat.st_size

@@ -124,7 +124,7 @@ def test_the_estimate_is_what_the_pool_takes(tmp_path):
 def test_ids_and_classes_take_no_memory(pool):
     """They are mapped from the disk, also in a snapshot of the first rows."""
     first = pool.prefix(50)
-    for whole, part in ((pool.ids, first.ids), (pool._truth, first._truth)):
+    for whole, part in ((pool.ids, first.ids), (pool._contents.truth, first._contents.truth)):
         assert isinstance(whole.base, np.memmap)
         assert np.shares_memory(whole, part)
         assert not whole.flags.writeable
