@@ -25,11 +25,14 @@ from closecall.core.selection.requests import Choice, Query
 from closecall.core.sources import source_from
 from tests.projects import (
     answer,
+    find_groups,
     label,
     label_with_memory,
     new_project,
     open_workspace,
     tamper,
+    truth_word,
+    verified,
     wait_for_index,
 )
 from tests.waiting import until
@@ -248,6 +251,46 @@ def test_what_auto_chooses_outside_the_margin_is_replayed(tmp_path, monkeypatch)
     monkeypatch.undo()
     problems = json.loads(run(project.folder).output)["problems"]
     assert len(problems) >= sum(part == ("unlike",) for part in told)
+
+
+def test_what_auto_chooses_outside_the_margin_meets_everything_else(tmp_path, monkeypatch):
+    """Groups of near-duplicates, grids, an undone answer, a second person, an audit, and a restart."""
+    monkeypatch.setattr("closecall.core.selection.auto.EDGE", 0.01)
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        find_groups(project, 3)
+        project.set_overlap(2, 0.2)
+        session = project.session()
+        session.set_audit_share(0.1)
+        label(session, 20)
+        wait_for_index(project, "auto")
+        session.set_strategy("auto")
+        card = label(session, 15)
+        given = answer(card, "yes")
+        card = submit(session, [given])
+        submit(session, [answer(card, "undo", selection=None, undoes=given["id"])])
+        grid = project.grid(session)
+        grid.resize(12)
+        for _ in range(3):
+            cells = [{"item": {"id": c["id"], "selection": c["selection"]}} for c in card_of(grid)["cells"]]
+            words = [truth_word(project, cell["item"]["id"]) for cell in cells]
+            submit(grid, [answer(cell, word) for cell, word in zip(cells, words, strict=True)])
+        other = project.session(project.log.start_session(1, "bob", "auto", seed=6).id)
+        label(other, 10)
+        last = session.id
+    with open_workspace(tmp_path) as workspace:
+        project = workspace.project(project.folder.name)
+        wait_for_index(project, "auto")
+        label(project.session(last), 10)
+        verified(project)
+    with sqlite3.connect(project.folder / "labels.db") as database:
+        told = database.execute(
+            "SELECT session_id, json_extract(parameters, '$.part'), json_extract(parameters, '$.batch.n')"
+            " FROM selections WHERE strategy = 'auto'"
+        ).fetchall()
+    unlike = [(session_id, n) for session_id, part, n in told if part == "unlike"]
+    assert {session_id for session_id, _ in unlike} == {last, other.id}
+    assert {n for _, n in unlike} == {None, 12}
 
 
 @pytest.mark.parametrize("name", sorted(CONTENDERS))
