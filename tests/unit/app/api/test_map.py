@@ -239,7 +239,7 @@ def test_a_map_opens_no_source_of_its_own(session, live, project, monkeypatch):
     """Also where the pool has outgrown the map. A source has all names, so a second one takes much memory."""
     shutil.rmtree(project.pool_path / "map" / "00000400")
     source = project.pool.source
-    monkeypatch.setattr("closecall.core.pool.pool.open_source", lambda *_: pytest.fail("opened again"))
+    monkeypatch.setattr("closecall.core.pool.contents.open_source", lambda *_: pytest.fail("opened again"))
     live.state()
     found = live.near(0.5, 0.5, 2)
     assert found["alt"] == source.name(found["id"])

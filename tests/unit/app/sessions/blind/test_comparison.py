@@ -387,11 +387,11 @@ def test_offers_say_who_judges(session):
 @pytest.mark.parametrize(
     ("yes", "no", "are_enough"), [(50, 0, False), (50, 4, False), (4, 50, False), (5, 5, True)]
 )
-def test_held_out_items_judge_only_with_enough_of_each_class(session, yes, no, are_enough):
+def test_held_out_items_judge_only_with_enough_of_each_class(session, monkeypatch, yes, no, are_enough):
     """Otherwise the result could never be shown, since their number never grows."""
     pool = session.project.pool
     held_out, index = pool.held_out, pool.classes.index("7")
     truth = np.full(len(held_out), -1, dtype=np.int16)
     truth[:yes], truth[yes : yes + no] = index, (index + 1) % len(pool.classes)
-    pool.__dict__["held_out"] = replace(held_out, truth=truth)
+    monkeypatch.setattr(type(pool), "held_out", replace(held_out, truth=truth))
     assert offer(session).is_judged_by_truth is are_enough
