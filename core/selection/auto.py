@@ -17,6 +17,7 @@ from functools import cached_property
 from closecall.core.selection.base import QueryStrategy
 from closecall.core.selection.contenders.probcover import ProbCover
 from closecall.core.selection.likely import LikelyPositive
+from closecall.core.selection.margin import MarginIndex
 from closecall.core.selection.over_margin import OverMarginIndex
 from closecall.core.selection.requests import Choice, Query
 
@@ -52,6 +53,8 @@ class Auto(OverMarginIndex):
     ----------
     explores : bool
         Whether ProbCover ever selects.
+    scans : bool
+        Whether all items are scored to find likely positives; see `core.selection.likely.LikelyPositive`.
     budget : int or None
         Budget of the margin index; see `core.selection.margin.MarginIndex`.
     confidence : float or None
@@ -61,22 +64,24 @@ class Auto(OverMarginIndex):
 
     name = "auto"
     about = "Looks for yes while it is rare, refines the boundary, then looks for what is new."
-    query_params = frozenset({"explores", "budget", "confidence"})
+    query_params = frozenset({"explores", "scans", "budget", "confidence"})
 
     def __init__(
         self,
         *,
         explores: bool = True,
+        scans: bool = False,
         budget: int | None = None,
         confidence: float | None = None,
         random_state: int = 0,
     ) -> None:
         super().__init__(budget=budget, confidence=confidence, random_state=random_state)
         self.explores = explores
+        self.scans = scans
 
     def other_parts(self) -> dict[str, QueryStrategy]:
         """See `OverMarginIndex.other_parts`."""
-        return {"likely": LikelyPositive()}
+        return {"likely": LikelyPositive(scans=self.scans)}
 
     def choose(self, query: Query) -> Choice:
         """See `QueryStrategy.choose`."""
@@ -105,7 +110,7 @@ class Auto(OverMarginIndex):
         """The strategy for items unlike the labeled ones. It is fitted when it is first needed."""
         return ProbCover(random_state=self.random_state).fit(self.pool_)
 
-    def _use(self, margin_index: QueryStrategy) -> None:
+    def _use(self, margin_index: MarginIndex) -> None:
         super()._use(margin_index)
         vars(self).pop("_unlike", None)
 

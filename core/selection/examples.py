@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.numerics.rows import Rows, is_sparse
-from closecall.core.selection.likely import LikelyPositive
+from closecall.core.selection.base import QueryStrategy
 from closecall.core.selection.reader import PoolRows
-from closecall.core.selection.requests import Selection
+from closecall.core.selection.requests import Choice, Query, Selection
+from closecall.core.selection.scan import scan
 
 
 def most_similar(pool: PoolRows, examples: Rows, n: int = 1, *, exclude: Iterable[int] = ()) -> Selection:
@@ -40,5 +41,17 @@ def most_similar(pool: PoolRows, examples: Rows, n: int = 1, *, exclude: Iterabl
     """
     wide = examples.astype(np.float64) if is_sparse(examples) else np.asarray(examples, dtype=np.float64)
     mean = Hyperplane(wide.mean(axis=0), 0.0)
-    found = LikelyPositive().fit(pool).select(mean, n, exclude=exclude)
+    found = _LargestScores().fit(pool).select(mean, n, exclude=exclude)
     return replace(found, margins=np.full(len(found.ids), np.nan))
+
+
+class _LargestScores(QueryStrategy):
+    """The n items with the largest wᵀx + b of all items."""
+
+    name = "largest scores"
+
+    def choose(self, query: Query) -> Choice:
+        return self.choose_many([query])[0]
+
+    def choose_many(self, queries: Sequence[Query]) -> list[Choice]:
+        return scan(self.pool_, self.reader_, queries, np.negative)

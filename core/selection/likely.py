@@ -20,19 +20,41 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from closecall.core.selection.base import QueryStrategy
+from closecall.core.selection.over_margin import OverMarginIndex
 from closecall.core.selection.requests import Choice, Query
 from closecall.core.selection.scan import scan
 
 
-class LikelyPositive(QueryStrategy):
-    """Query strategy that selects the n items with the largest wᵀx + b. It scans the whole pool.
+class LikelyPositive(OverMarginIndex):
+    """Query strategy that selects the n items with the largest wᵀx + b.
 
     The item with the largest wᵀx + b comes first. `Selection.margins` has |wᵀx + b|, as for every strategy.
+
+    Parameters
+    ----------
+    scans : bool
+        Whether all items are scored. Otherwise, the margin index finds the items, nearly exactly.
+    budget : int or None
+        Budget of the margin index; see `core.selection.margin.MarginIndex`.
+    confidence : float or None
+        Confidence of the margin index.
+    random_state : int
     """
 
     name = "likely-positive"
     about = "The item that is most likely a yes, to find more of a rare class."
+    query_params = frozenset({"scans", "budget", "confidence"})
+
+    def __init__(
+        self,
+        *,
+        scans: bool = False,
+        budget: int | None = None,
+        confidence: float | None = None,
+        random_state: int = 0,
+    ) -> None:
+        super().__init__(budget=budget, confidence=confidence, random_state=random_state)
+        self.scans = scans
 
     def choose(self, query: Query) -> Choice:
         """See `QueryStrategy.choose`."""
@@ -40,4 +62,6 @@ class LikelyPositive(QueryStrategy):
 
     def choose_many(self, queries: Sequence[Query]) -> list[Choice]:
         """See `QueryStrategy.choose_many`."""
-        return scan(self.pool_, self.reader_, queries, np.negative)
+        if self.scans:
+            return scan(self.pool_, self.reader_, queries, np.negative)
+        return self.margin_index_.choose_largest(queries)

@@ -50,8 +50,10 @@ class Mixture(OverMarginIndex):
     ----------
     margin, likely, random : float, 0 to 1
         Probability with which each part is drawn. The three probabilities must sum to 1.
+    scans : bool
+        Whether all items are scored to find likely positives; see `core.selection.likely.LikelyPositive`.
     budget : int or None
-        Budget of the margin index; see `core.selection.margin.MarginIndex`. The other parts have no budget.
+        Budget of the margin index; see `core.selection.margin.MarginIndex`.
     confidence : float or None
         Confidence of the margin index.
     random_state : int
@@ -59,7 +61,7 @@ class Mixture(OverMarginIndex):
 
     name = "mixture"
     about = "Items near the boundary, likely yes and random, in shares that you set."
-    query_params = frozenset({*PARTS, "budget", "confidence"})
+    query_params = frozenset({*PARTS, "scans", "budget", "confidence"})
 
     def __init__(
         self,
@@ -67,6 +69,7 @@ class Mixture(OverMarginIndex):
         margin: float = 0.5,
         likely: float = 0.3,
         random: float = 0.2,
+        scans: bool = False,
         budget: int | None = None,
         confidence: float | None = None,
         random_state: int = 0,
@@ -75,10 +78,14 @@ class Mixture(OverMarginIndex):
         self.margin = margin
         self.likely = likely
         self.random = random
+        self.scans = scans
 
     def other_parts(self) -> dict[str, QueryStrategy]:
         """See `OverMarginIndex.other_parts`."""
-        return {"likely": LikelyPositive(), "random": RandomSampling(random_state=self.random_state)}
+        return {
+            "likely": LikelyPositive(scans=self.scans),
+            "random": RandomSampling(random_state=self.random_state),
+        }
 
     def check(self) -> None:
         """See `QueryStrategy.check`."""
@@ -88,8 +95,8 @@ class Mixture(OverMarginIndex):
             raise InputError(f"the shares of a mixture must be at least 0 and sum to 1, got {given}")
 
     def thrifty_params(self) -> dict[str, Any]:
-        """Return the `thrifty_params` of the margin index, or no parameters if `margin` is 0."""
-        return super().thrifty_params() if self.margin else {}
+        """Return the `thrifty_params` of the margin index, or no parameters if no part uses it."""
+        return super().thrifty_params() if self.margin or (self.likely and not self.scans) else {}
 
     def choose(self, query: Query) -> Choice:
         """See `QueryStrategy.choose`."""

@@ -19,12 +19,14 @@ class OverMarginIndex(QueryStrategy):
     Parameters
     ----------
     budget : int or None
-        Budget of the margin index; see `core.selection.margin.MarginIndex`. The other parts have no budget.
+        Budget of the margin index; see `core.selection.margin.MarginIndex`. Parts without it have no
+        budget.
     confidence : float or None
         Confidence of the margin index.
     random_state : int
     """
 
+    margin_index_: MarginIndex
     parts_: dict[str, QueryStrategy]
 
     def __init__(
@@ -35,7 +37,7 @@ class OverMarginIndex(QueryStrategy):
         self.confidence = confidence
 
     def other_parts(self) -> dict[str, QueryStrategy]:
-        """Return the other parts, not fitted, by name."""
+        """Return the other parts, not fitted, by name. Parts of this class will share the margin index."""
         return {}
 
     @property
@@ -49,11 +51,11 @@ class OverMarginIndex(QueryStrategy):
 
     def thrifty_params(self) -> dict[str, Any]:
         """Return the `thrifty_params` of the margin index."""
-        return self.parts_["margin"].thrifty_params()
+        return self.margin_index_.thrifty_params()
 
     def certain_params(self) -> dict[str, Any]:
         """Return the `certain_params` of the margin index."""
-        return self.parts_["margin"].certain_params()
+        return self.margin_index_.certain_params()
 
     def prepare(self, pool: PoolRows, progress: Progress | None) -> None:
         """See `QueryStrategy.prepare`."""
@@ -61,15 +63,15 @@ class OverMarginIndex(QueryStrategy):
 
     def grow(self, old: Self, pool: PoolRows, progress: Progress | None) -> None:
         """See `QueryStrategy.grow`."""
-        self._use(old.parts_["margin"].extended(pool, progress=progress))
+        self._use(old.margin_index_.extended(pool, progress=progress))
 
     def remember(self, hyperplanes: Sequence[Hyperplane]) -> list[object]:
         """Return the objects that the margin index remembers; see `QueryStrategy.remember`."""
-        return self.parts_["margin"].remember(hyperplanes)
+        return self.margin_index_.remember(hyperplanes)
 
     def arrays(self) -> Arrays:
         """Return the arrays of the margin index; see `QueryStrategy.arrays`."""
-        return self.parts_["margin"].arrays()
+        return self.margin_index_.arrays()
 
     def restore(self, arrays: Arrays) -> None:
         """See `QueryStrategy.restore`."""
@@ -78,6 +80,14 @@ class OverMarginIndex(QueryStrategy):
     def _margin_index(self) -> MarginIndex:
         return MarginIndex(budget=self.budget, confidence=self.confidence, random_state=self.random_state)
 
-    def _use(self, margin_index: QueryStrategy) -> None:
-        others = {name: part.fit(self.pool_) for name, part in self.other_parts().items()}
+    def _use(self, margin_index: MarginIndex) -> None:
+        self.margin_index_ = margin_index
+        others = {name: self._fitted(part) for name, part in self.other_parts().items()}
         self.parts_ = {"margin": margin_index, **others}
+
+    def _fitted(self, part: QueryStrategy) -> QueryStrategy:
+        if not isinstance(part, OverMarginIndex):
+            return part.fit(self.pool_)
+        part._cover(self.pool_)
+        part._use(self.margin_index_)
+        return part

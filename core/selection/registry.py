@@ -33,7 +33,7 @@ ENTRY_POINTS = "closecall.strategies"
 FORMER_ENTRY_POINTS = "marginalia.strategies"
 """Name of the entry point group before the program was renamed to Closecall."""
 
-FORMER_DEFAULTS = {"refills": False, "explores": False}
+FORMER_DEFAULTS = {"refills": False, "explores": False, "scans": True}
 """Values of parameters that the logs of earlier versions do not contain."""
 
 FORMER_PACKAGES = ("app", "core", "storage")

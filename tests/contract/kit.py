@@ -87,6 +87,7 @@ VARIANTS: dict[str, tuple[str, dict]] = {
     ),
     "bh-hash-weighted, orders": ("bh-hash-weighted", {**PAPER, "structure": "orders"}),
     "likely-positive": ("likely-positive", {}),
+    "likely-positive, all scored": ("likely-positive", {"scans": True}),
     "mixture": ("mixture", {}),
     "mixture, without likely positives": ("mixture", {"margin": 0.4, "likely": 0.0, "random": 0.6}),
     "mixture, of one part": ("mixture", {"margin": 0.0, "likely": 1.0, "random": 0.0}),
@@ -134,6 +135,9 @@ assert {VARIANTS[name][0] for name in OF_EACH_KIND if name in VARIANTS} == {*STR
 
 OVER_MARGIN = {
     "margin-index",
+    "likely-positive",
+    "likely-positive, on a device",
+    "likely-positive, all scored",
     "mixture",
     "mixture, on a device",
     "mixture, without likely positives",

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from closecall.core.errors import InputError
 from closecall.core.numerics.rows import Rows as Features
-from closecall.core.selection.base import QueryStrategy
 from closecall.core.selection.contenders.cosines import rounded
 from closecall.core.selection.exclusion import rows_among
+from closecall.core.selection.margin import MarginIndex
 from closecall.core.selection.over_margin import OverMarginIndex
 from closecall.core.selection.reader import Ids, Rows
 from closecall.core.selection.requests import Choice, Query
@@ -82,7 +82,7 @@ class Shortlisting(OverMarginIndex):
 
     def choose(self, query: Query) -> Choice:
         """See `QueryStrategy.choose`."""
-        near = self.parts_["margin"].choose(replace(query, n=max(self.shortlist, query.n)))
+        near = self.margin_index_.choose(replace(query, n=max(self.shortlist, query.n)))
         if len(near.ids) < 2:
             return near
         X = rounded(self.pool_.rows(np.searchsorted(self.pool_.ids, near.ids)))
@@ -101,7 +101,7 @@ class Shortlisting(OverMarginIndex):
         known = self.pool_.ids[rows]
         return self.pool_.rows(rows), known, y[np.searchsorted(ids, known)]
 
-    def _use(self, margin_index: QueryStrategy) -> None:
+    def _use(self, margin_index: MarginIndex) -> None:
         super()._use(margin_index)
         n = len(self.pool_)
         rng = np.random.default_rng([self.random_state, n])

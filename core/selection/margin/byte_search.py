@@ -57,15 +57,15 @@ class ByteSearch:
         """Number of blocks of bytes per row."""
         return len(self.statistics.second_moments)
 
-    def planned(self, hyperplane: Hyperplane, limit: int, z: float) -> Plan:
+    def planned(self, hyperplane: Hyperplane, limit: int, z: float, *, largest: bool = False) -> Plan:
         """Return the plan of a query.
 
-        `limit` is the number of rows to read. Clusters are read whole, so it may be exceeded. For `z`, see
-        `core.selection.margin.kernels.search`.
+        `limit` is the number of rows to read. Clusters are read whole, so it may be exceeded. For `z` and
+        `largest`, see `core.selection.margin.kernels.search`.
         """
         stored = int(self.statistics.starts[-1])
         limit = stored if limit >= self._n_rows else limit  # a segment may have rows that the pool lacks
-        return plan(self.statistics, hyperplane.normal, hyperplane.bias, limit, z)
+        return plan(self.statistics, hyperplane.normal, hyperplane.bias, limit, z, largest)
 
     def n_planned(self, planned: Plan, segments: Sequence[int]) -> int:
         """Return the number of rows of these segments that are in the planned clusters."""
@@ -84,7 +84,15 @@ _searches: WeakKeyDictionary[PoolRows, ByteSearch] = WeakKeyDictionary()
 
 
 def found_in(
-    pool: PoolRows, reader: RowReader, hyperplane: Hyperplane, excluded: Ids, n: int, limit: int, z: float
+    pool: PoolRows,
+    reader: RowReader,
+    hyperplane: Hyperplane,
+    excluded: Ids,
+    n: int,
+    limit: int,
+    z: float,
+    *,
+    largest: bool = False,
 ) -> tuple[Found, int]:
     """Return the rows of a byte pool that may be among the n nearest of those read.
 
@@ -92,7 +100,7 @@ def found_in(
     parameters, see `ByteSearch.planned` and `core.selection.margin.kernels.search`.
     """
     search = ByteSearch.of(pool)
-    planned = search.planned(hyperplane, limit, z)
+    planned = search.planned(hyperplane, limit, z, largest=largest)
     parts = searched(pool, reader, Reading(planned, excluded, n))
     of_segments = [found for _, found in sorted((pair for part in parts.found for pair in part), key=_number)]
     found = Found(

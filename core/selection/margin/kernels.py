@@ -21,6 +21,10 @@ part is normally distributed, the rows with a score near zero have partial score
 average. The float32 rounding error is added to the tolerance zσ + κσ², because the scores of near-duplicates
 may differ by less than this error.
 
+**Largest scores.** If all rows are on the negative side of a hyperplane, the nearest rows are those with the
+largest scores. Densities and κ are then taken at the edge of the pool instead of zero: at a score that few
+rows exceed, if scores are normally distributed in every cluster.
+
 **Remembered scores.** Let s₀ be the score of a row x under an earlier hyperplane with the normal w₀, kept
 since the earlier query. Then wᵀx + b = α s₀ + δᵀx + β with δ = w − α w₀, a constant β, and the α that
 minimizes the variance of δᵀx. A first test of each row uses only α s₀ and the mean of δᵀx + β over the
@@ -66,6 +70,7 @@ _MARKS = 1 << 14
 _ROWS_AHEAD = 4
 _CLUSTERS_AHEAD = 8
 _LINE = 16
+_EDGE = 3  # standard deviations above the mean of a cluster
 _LEAST_VARIANCE = 1e-30
 _ROUNDING = 2.0**-24
 
@@ -151,6 +156,20 @@ def _slope_of_density(statistics: Statistics, outlook: Outlook) -> float:
         first += share * mean
         second += share * (outlook.variances[c] + mean * mean)
     return abs(first) / max(second - first * first, _LEAST_VARIANCE)
+
+
+@fast_kernel
+def _at_edge(statistics: Statistics, outlook: Outlook) -> Outlook:
+    """Return the outlook with its means relative to the edge of the pool, if all rows have scores below 0."""
+    edge = np.float32(-np.inf)
+    for c in range(outlook.means.shape[0]):
+        if statistics.starts[c] < statistics.starts[c + 1]:
+            edge = max(edge, outlook.means[c] + np.float32(_EDGE) * np.sqrt(outlook.variances[c]))
+    means = outlook.means - min(edge, np.float32(0))
+    return Outlook(
+        outlook.weights, outlook.units, outlook.unread, outlook.rounded, outlook.offsets, means,
+        outlook.variances,
+    )  # fmt: skip
 
 
 @fast_kernel
@@ -399,14 +418,15 @@ def _cascade(
 
 @kernel
 def _planned(
-    statistics: Statistics, normal: Floats64, bias: float, limit: int, z: float,
+    statistics: Statistics, normal: Floats64, bias: float, limit: int, z: float, largest: bool,
     remembers: bool, old_normal: Floats32, old_at_centre: float,
 ) -> Plan:  # fmt: skip
     """Return the plan of a query. If it `remembers` scores, they are of the old hyperplane (see `search`)."""
     along, at_centre = turned(statistics, normal, bias)
     outlook = _outlook(statistics, along, at_centre)
-    clusters = _reading(statistics, outlook, limit)
-    tilt = _slope_of_density(statistics, outlook)
+    densities = _at_edge(statistics, outlook) if largest else outlook
+    clusters = _reading(statistics, densities, limit)
+    tilt = _slope_of_density(statistics, densities)
     rounding = _rounding(along, at_centre)
     slope = 0.0
     if remembers:
@@ -421,9 +441,9 @@ def _planned(
 
 
 @kernel
-def plan(statistics: Statistics, normal: Floats64, bias: float, limit: int, z: float) -> Plan:
+def plan(statistics: Statistics, normal: Floats64, bias: float, limit: int, z: float, largest: bool) -> Plan:
     """Return the plan of a query without remembered scores; see `search` for the parameters."""
-    return _planned(statistics, normal, bias, limit, z, False, statistics.centre, 0.0)
+    return _planned(statistics, normal, bias, limit, z, largest, False, statistics.centre, 0.0)
 
 
 @kernel
@@ -455,7 +475,7 @@ def read(tables: Tables, plan: Plan, excluded: Ints64, n: int, limit: int, old: 
 @kernel
 def search(  # noqa: D417
     statistics: Statistics, tables: Tables, normal: Floats64, bias: float, excluded: Ints64, n: int,
-    limit: int, z: float, old: Floats32, old_normal: Floats32, old_at_centre: float,
+    limit: int, z: float, largest: bool, old: Floats32, old_normal: Floats32, old_at_centre: float,
 ) -> Found:  # fmt: skip
     """Read `limit` rows, and find those that may be among the n nearest of them.
 
@@ -475,11 +495,16 @@ def search(  # noqa: D417
         Number of rows to read.
     z : float
         Quantile z of the tolerance, as in the docstring of this module.
+    largest : bool
+        Whether all rows are on the negative side of the hyperplane, so that the nearest rows are those with
+        the largest scores.
     old : array of shape (N,), float32
         Scores under an earlier hyperplane, by position; an empty array if there is none.
     old_normal : array of shape (d,), float32
     old_at_centre : float
         The earlier hyperplane, as returned by `turned`.
     """
-    planned = _planned(statistics, normal, bias, limit, z, old.shape[0] > 0, old_normal, old_at_centre)
+    planned = _planned(
+        statistics, normal, bias, limit, z, largest, old.shape[0] > 0, old_normal, old_at_centre
+    )
     return read(tables, planned, excluded, n, limit, old)

@@ -204,7 +204,7 @@ class Own(RandomSampling):
     name = "own"
 
 
-@pytest.mark.parametrize("word", ["likely-positive", "subsample", "own"])
+@pytest.mark.parametrize("word", ["exhaustive", "subsample", "own"])
 @pytest.mark.parametrize("is_late", [False, True])
 def test_a_strategy_without_an_index_is_ready_at_once(pool, tmp_path, gate, monkeypatch, word, is_late):
     """As soon as there is a pool, even while the index of another strategy is being built."""
@@ -291,7 +291,7 @@ def test_while_a_device_scans_the_pool_no_item_is_missed(pool, tmp_path, monkeyp
         ("mixture:likely=0.9", "shares of a mixture must be at least 0 and sum to 1"),
         (
             "mixture:colour=red",
-            "mixture has the parameters margin, likely, random, budget, confidence, random_state; got",
+            "mixture has the parameters margin, likely, random, scans, budget, confidence, random_state; got",
         ),
         ("margin-index:n_clusters=4", "can give margin-index the parameters budget, confidence, share; got"),
     ],

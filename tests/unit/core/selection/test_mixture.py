@@ -111,7 +111,7 @@ def test_one_pass_answers_for_all_that_look_for_likely_positives(monkeypatch, po
         passes.append(len(planes))
         return score_blocks(self, planes, segments)
 
-    strategy = Mixture(margin=0.2, likely=0.6, random=0.2).fit(pool)
+    strategy = Mixture(margin=0.2, likely=0.6, random=0.2, scans=True).fit(pool)
     monkeypatch.setattr(type(pool), "score_blocks", counted)
     found = strategy.select_many([Request(PLANE, seed=seed) for seed in range(20)])
     assert passes == [sum(one is not None and one.parts == ("likely",) for one in found)]

@@ -12,6 +12,7 @@ from tests.contract.kit import labeled
 DIVIDED = (
     "exhaustive",
     "likely-positive",
+    "likely-positive:scans=true",
     "subsample:n_scored=300",
     "margin-index",
     "margin-index:share=0.2",
@@ -21,6 +22,14 @@ DIVIDED = (
     "bh-hash-weighted:n_functions=60,n_compared=200,n_candidates=60",
 )
 """Strategies whose searches are divided among workers, in some or all of their parts."""
+
+BY_MARGIN_INDEX = {"likely-positive", "margin-index", "margin-index:share=0.2", "mixture", "auto"}
+"""Of these, those that are divided only if the pool is its own margin index."""
+
+
+def is_divided(pool: Pool, word: str) -> bool:
+    """Whether workers are asked for anything."""
+    return bool(pool.byte_segments) or word not in BY_MARGIN_INDEX
 
 
 def requests(pool: Pool, n: int, *, first: int = 0) -> list[Request]:

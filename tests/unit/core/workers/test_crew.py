@@ -14,7 +14,7 @@ from closecall.core.workers.crew import shared_out
 from closecall.core.workers.worker import Snapshot, searched_here
 from tests.crews import ThreadCrew
 from tests.scale import scaled
-from tests.unit.core.workers.kit import DIVIDED, answer, requests, same
+from tests.unit.core.workers.kit import DIVIDED, answer, is_divided, requests, same
 
 CREWS = {
     "one": {"a": "works"},
@@ -40,8 +40,7 @@ def test_the_answer_is_that_of_one_process(pool, word, ways):
     for request in requests(pool, scaled(quick=20, all=100)):
         crew.dismissed.clear()
         assert same(answer(alone, request), answer(helped, request))
-    is_divided = pool.byte_segments or word not in ("margin-index", "margin-index:share=0.2")
-    assert bool(crew.asked) == bool(is_divided and CREWS[ways])
+    assert bool(crew.asked) == (is_divided(pool, word) and bool(CREWS[ways]))
 
 
 def test_a_failed_workers_segments_go_to_the_others(pool):
@@ -82,7 +81,7 @@ def test_a_late_answer_is_not_waited_for(pool):
 @pytest.mark.parametrize("word", DIVIDED)
 def test_an_incomplete_answer_says_so(pool, word, monkeypatch):
     """It is right for the segments that were searched, and says how many rows it lacks."""
-    if "margin-index" in word and not pool.byte_segments:
+    if not is_divided(pool, word):
         pytest.skip("such an index is searched in one process")
     crew = ThreadCrew({"a": "works", "b": "hangs", "c": "works"}, seconds=-1.0)
 
@@ -113,7 +112,7 @@ def test_if_nothing_is_found_in_time_the_pool_is_not_exhausted(pool, monkeypatch
     """There may be items left."""
     clock = iter(np.arange(10**6) * 100.0)
     monkeypatch.setattr("closecall.core.workers.crew.monotonic", lambda: next(clock))
-    helped = make_strategy("likely-positive").fit(pool.with_crew(ThreadCrew({})))
+    helped = make_strategy("exhaustive").fit(pool.with_crew(ThreadCrew({})))
     with pytest.raises(SearchIncomplete, match="Workers did not answer in time, so nothing was found"):
         answer(helped, requests(pool, 1)[0])
 

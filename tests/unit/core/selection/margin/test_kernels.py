@@ -74,7 +74,7 @@ def search(index: MarginIndex, plane: Hyperplane, n: int = 1, **given: Any) -> F
     memory = asked["memory"]
     return kernels.search(
         index.statistics_, index.tables_, plane.normal, plane.bias, read_only(asked["excluded"]), n,
-        asked["limit"], asked["z"],
+        asked["limit"], asked["z"], False,
         memory.scores, memory.normal, memory.at_centre,
     )  # fmt: skip
 
