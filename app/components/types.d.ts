@@ -69,6 +69,8 @@ export interface Settled {
 export interface Http {
   address: string;
   key: string;
+  /** Number of changes of questions that the page knows of. */
+  changes: number;
   view: string;
   /** Number of items of a grid. */
   size: number | null;
@@ -246,9 +248,11 @@ export interface Check {
   selection: string;
   is_coming: boolean;
   problem: string | null;
+  /** Whether items are judged by wᵀx + b, as likely positives are; otherwise by |wᵀx + b|. */
+  by_score: boolean;
   rank: number;
   items: number;
-  margin: number;
+  value: number;
   best: number;
   selection_ms: number;
   full_scan_ms: number;
@@ -545,6 +549,8 @@ export interface PresenceData {
   address: string | null;
   /** The key with which the page uses that address. */
   key: string;
+  /** Number of changes of questions that the page knows of. */
+  changes: number;
   /** Whether the page runs again when a question has changed. */
   follows: boolean;
   /** The address of the session that the tab has just left, or null. */

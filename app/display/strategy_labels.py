@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from closecall.core.errors import InputError
 from closecall.core.selection import strategy_from, strategy_names
-from closecall.core.selection.auto import fitting_part
+from closecall.core.selection.auto import Auto, fitting_part
 from closecall.core.selection.likely import LikelyPositive
 from closecall.core.selection.margin import MarginIndex
 from closecall.core.selection.mixture import Mixture
@@ -86,11 +86,13 @@ class Shares(NamedTuple):
         return cls(margin, likely, 100 - margin - likely)
 
 
-def fitting(*, yes: int, no: int) -> str:
+def fitting(used: str, *, yes: int, no: int) -> str:
     """Return the name of the strategy that fits a question with these numbers of yes and no answers.
 
-    See `core.selection.auto.fitting_part`.
+    If Auto is used, it fits always; see `core.selection.auto.fitting_part` for the others.
     """
+    if name_of(used) == Auto.name:
+        return Auto.name
     return LikelyPositive.name if fitting_part(yes, no) == "likely" else MarginIndex.name
 
 

@@ -161,6 +161,11 @@ def is_hurried(record: SelectionRecord) -> bool:
     return HURRIED in record.parameters
 
 
+def seeks_largest(record: SelectionRecord) -> bool:
+    """Return whether the item was selected as a likely positive, for its large wᵀx + b."""
+    return record.strategy == "likely-positive" or record.parameters.get(PART) == "likely"
+
+
 def missing_rows(record: SelectionRecord) -> int:
     """Return the number of rows that the selection should have searched, but could not; see `INCOMPLETE`."""
     return int(record.parameters.get(INCOMPLETE, 0))

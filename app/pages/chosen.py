@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 import streamlit as st
 
@@ -166,19 +167,23 @@ def pick_concept(project: OpenProject, session: LabelingSession, *, archived: bo
 
     labeled_now = {concept.id for concept in project.concepts()}
 
-    def named(concept: int) -> str:
-        return name_of_question(concepts[concept], concepts.values(), labeled_now)
+    names = {
+        number: name_of_question(concept, concepts.values(), labeled_now)
+        for number, concept in concepts.items()
+    }
+    # The browser sends the question's name. After a reset, the new question has this name, hence another key.
+    key = f"question-{crc32(repr(names).encode()):08x}"
 
     def picked() -> None:
-        state["concept", project.key] = state["question"]
+        state["concept", project.key] = state[key]
         st.query_params.pop("session", None)
 
-    show_value("question", session.concept.record.id)
+    show_value(key, session.concept.record.id)
     st.selectbox(
         "Question",
         list(concepts),
-        format_func=named,
-        key="question",
+        format_func=names.__getitem__,
+        key=key,
         on_change=picked,
         label_visibility="collapsed",
         width=230,

@@ -27,6 +27,7 @@ def way_of(project: OpenProject, view: View) -> dict[str, Any] | None:
     return {
         "address": session_address(project, view.id),
         "key": project.page_keys.make(name_at_page()),
+        "changes": project.news.changes,
         "view": name,
         "size": view.size if isinstance(view, GridSession) else None,
     }

@@ -92,18 +92,20 @@ def pick_strategy(project: OpenProject, session: LabelingSession) -> None:
     labels = all_labels(session.strategy)
     costs = project.indexes.costs(labels)
     counts = session.concept.counts()
-    first = fitting(yes=counts.yes, no=counts.no)
+    first = fitting(session.strategy, yes=counts.yes, no=counts.no)
     names = sorted(labels, key=lambda name: name != first)  # otherwise in their order
 
     def caption(name: str) -> str:
         takes = f"Takes {costs[name]} to prepare." if name in costs else ""
         return literal(f"{about(name)} {takes}".strip())
 
+    key = f"strategy, {first} fits"  # the browser sends the label, which differs for the one that fits
+
     def picked() -> None:
-        session.set_strategy(state["strategy"])
+        session.set_strategy(state[key])
 
     shown = name_of(session.strategy)
-    show_value("strategy", shown)
+    show_value(key, shown)
     # The page runs when the panel is opened: since it ran last, answers may have led to another phase.
     label = f"Strategy: {labels.get(shown, shown)}"
     with st.popover(label, key="strategy-picker", width=304, on_change="rerun"):
@@ -112,7 +114,7 @@ def pick_strategy(project: OpenProject, session: LabelingSession) -> None:
             names,
             format_func=lambda name: f"{labels[name]} · fits now" if name == first else labels[name],
             captions=[caption(name) for name in names],
-            key="strategy",
+            key=key,
             on_change=picked,
             label_visibility="collapsed",
         )

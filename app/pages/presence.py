@@ -22,7 +22,10 @@ SIGNED_OUT = """<script>
 </script>"""
 
 NOW, BEFORE = "session in use", "session in use before"
-"""Keys in Streamlit's session state: project and session of this run of the page, and of the run before."""
+"""Keys in Streamlit's session state: what this run of the page uses, and what the run before has used.
+
+They are the project, the session, and `News.changes` of the project before the page was made.
+"""
 
 
 def begin_run() -> None:
@@ -32,7 +35,7 @@ def begin_run() -> None:
 
 def note_use(project: OpenProject, session: LabelingSession) -> None:
     """Note that the page uses this session."""
-    state[NOW] = project, session
+    state[NOW] = project, session, project.news.changes
 
 
 def end_run() -> None:
@@ -43,17 +46,17 @@ def end_run() -> None:
     now, before = state[NOW], state.get(BEFORE)
     # The card on the Label page hears of changes by itself.
     follows = state.get(VISITED) != ""
-    about: dict[str, Any] = {"address": None, "key": "", "left": None, "follows": follows}
+    about: dict[str, Any] = {"address": None, "key": "", "changes": 0, "left": None, "follows": follows}
     about["browser"] = browser_at_page()
     if before is not None and (now is None or now[1].id != before[1].id):
-        project, session = before
+        project, session, _ = before
         project.close_page(session)
         about["left"] = session_address(project, session.id)
     state[BEFORE] = now
     if now is not None:
-        project, session = now
+        project, session, changes = now
         key = project.page_keys.make(name_at_page())
-        about |= {"address": session_address(project, session.id), "key": key}
+        about |= {"address": session_address(project, session.id), "key": key, "changes": changes}
     PRESENCE.show(about, key=PRESENCE.name)
 
 

@@ -62,6 +62,7 @@ class Following:
         read_settings: Callable[[], None],
         leave_session: Callable[[str], None],
     ) -> None:
+        self._news = news
         self._concepts = concepts
         self._read_settings = read_settings
         self._leave_session = leave_session
@@ -124,6 +125,8 @@ class Following:
         for number, concept in self._concepts().items():
             if due.everything or number in due.concepts:
                 concept.refresh()
+                # Pages that ran when the other server's news arrived may still have shown the old state.
+                self._news.publish("concept", concept=number, elsewhere=False)
             if due.everything:
                 concept.audit.forget_passed()
             elif number in due.passed:

@@ -31,9 +31,17 @@ Subscriber = Callable[[str, Mapping[str, Any]], None]
 
 
 class News:
-    """Passes news on to its subscribers. Thread-safe."""
+    """Passes news on to its subscribers. Thread-safe.
+
+    Attributes
+    ----------
+    changes : int
+        Number of pieces of news of the kinds ``concept`` and ``missed`` so far. A page that knows another
+        number has missed some of them.
+    """
 
     def __init__(self) -> None:
+        self.changes = 0
         self._subscribers: dict[object, Subscriber] = {}
         self._lock = threading.Lock()
 
@@ -56,6 +64,7 @@ class News:
     def publish(self, kind: str, **data: Any) -> None:
         """Call all subscribers with a piece of news."""
         with self._lock:
+            self.changes += kind in ("concept", "missed")
             subscribers = list(self._subscribers.values())
         for subscriber in subscribers:
             try:

@@ -6,18 +6,22 @@ import logging
 import threading
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from closecall.app.engine.exclusion import excluded_then, standing_then
-from closecall.app.engine.selection_parameters import GROUPS, description_of
+from closecall.app.engine.selection_parameters import GROUPS, description_of, seeks_largest
 from closecall.app.engine.training import train_concept
 from closecall.app.indexes.full_scan import factor_of
 from closecall.core.errors import InputError
-from closecall.core.evaluation.rank import BruteForce
+from closecall.core.evaluation.rank import BruteForce, scores_of
 from closecall.core.linear.hyperplane import Hyperplane
-from closecall.core.selection import make_strategy
+from closecall.core.selection import Query
+from closecall.core.selection.reader import RowReader
+from closecall.core.selection.requests import sorted_ids
+from closecall.core.selection.scan import scan
 from closecall.storage import SelectionRecord, Standing, StorageError
 
 if TYPE_CHECKING:
@@ -32,12 +36,15 @@ class Comparison:
 
     Parameters
     ----------
+    by_score : bool
+        Whether the strategy looked for the largest wᵀx + b. Otherwise, items are judged by |wᵀx + b|.
     rank : int
-        Number of selectable items that are nearer to the hyperplane than the selected item.
+        Number of selectable items that are nearer to the hyperplane than the selected item, or that have a
+        larger score.
     items : int
         Number of selectable items.
-    margin, best : float
-        |wᵀx + b| of the selected item, and of the item nearest to the hyperplane.
+    value, best : float
+        |wᵀx + b| of the selected item, and the smallest of any item; or wᵀx + b and the largest.
     selection_ms : float
         Duration of the selection as recorded in the log, in milliseconds.
     full_scan_ms : float
@@ -45,9 +52,10 @@ class Comparison:
         (`app.indexes.full_scan`). If that is missing or an estimate, it is the time of this scan.
     """
 
+    by_score: bool
     rank: int
     items: int
-    margin: float
+    value: float
     best: float
     selection_ms: float
     full_scan_ms: float
@@ -78,18 +86,24 @@ def compare(session: SessionState, selection_id: str) -> Comparison:
     pool = pool.prefix(record.items_total)
     hyperplane = _hyperplane_then(session, record, standing)
     exclude = excluded_then(standing, record)
-    scan = (
-        make_strategy("exhaustive").fit(pool.alone()).select(hyperplane, exclude=exclude)
-    )  # always complete
+    by_score = seeks_largest(record)
+    key = np.negative if by_score else np.abs
+    alone, query = pool.alone(), Query(hyperplane, 1, sorted_ids(exclude), 0)  # so the scan is complete
+    started = perf_counter()
+    best = scan(alone, RowReader(alone), [query], key)[0].ids[0]
+    seconds = perf_counter() - started
     usual_ms = None if factor_of(len(pool)) > 1 else project.indexes.full_scan.beside(selection_id)
-    brute_force = BruteForce(pool, hyperplane, exclude=exclude)
+    brute_force = BruteForce(pool, hyperplane, exclude=exclude, key=key)
+    scores = scores_of(pool.rows_of([record.item, best]), hyperplane)
+    value, of_best = (scores if by_score else np.abs(scores)).tolist()
     return Comparison(
+        by_score=by_score,
         rank=brute_force.rank(record.item),
-        items=int(np.isfinite(brute_force.margins).sum()),
-        margin=float(record.margin if record.margin is not None else np.nan),
-        best=float(scan.margins[0]),
+        items=int(np.isfinite(brute_force.keys).sum()),
+        value=value,
+        best=of_best,
         selection_ms=record.selection_ms,
-        full_scan_ms=1000 * scan.seconds if usual_ms is None else usual_ms,
+        full_scan_ms=1000 * seconds if usual_ms is None else usual_ms,
     )
 
 

@@ -46,7 +46,7 @@ class LabelingSession(SessionState):
         The project's sessions.
     """
 
-    DEFAULT: ClassVar[str] = "margin-index"
+    DEFAULT: ClassVar[str] = "auto"
     """Strategy of new sessions."""
 
     def __init__(self, project: Project, record: SessionRecord, sessions: Sessions) -> None:

@@ -34,6 +34,8 @@ def start_afresh(project: OpenProject, concept: ConceptRecord, *, by: Person = O
     name = _next_name(project, concept.name)
     fresh = copy_concept(project.concept_store, concept, name, in_its_place=True)
     project.live_concept(concept.id).refresh()
+    # Pages that ran when the database announced the change may still have shown the old state.
+    project.news.publish("concept", concept=concept.id, elsewhere=False)
     return fresh
 
 

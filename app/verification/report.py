@@ -11,7 +11,7 @@ import numpy as np
 
 from closecall.app.display.phrases import counted
 from closecall.app.display.strategy_labels import label_of
-from closecall.app.engine.selection_parameters import is_hurried
+from closecall.app.engine.selection_parameters import is_hurried, seeks_largest
 from closecall.storage import SelectionRecord
 
 MOST_LISTED = 20
@@ -20,6 +20,9 @@ MOST_LISTED = 20
 
 HURRIED_RANKS = ", hurried"
 """Suffix of the keys of `Findings.ranks` for hurried selections; see `is_hurried`."""
+
+BY_SCORE = ", by score"
+"""Suffix of the keys of `Findings.ranks` for likely positives; see `seeks_largest`."""
 
 
 @dataclass
@@ -41,8 +44,9 @@ class Findings:
         Number of selections that can't be repeated because workers had not answered in time.
     ranks : dict of str to list of int
         For each strategy, the ranks of the items selected when there was a hyperplane. The rank of an item is
-        the number of eligible items nearer to the hyperplane, not counting items selected earlier in the same
-        batch. Hurried selections may be less accurate, so they have their own keys; see `name_of_ranks`.
+        the number of eligible items nearer to the hyperplane or, for likely positives, with a larger score.
+        Items selected earlier in the same batch are not counted. Likely positives have their own keys, and so
+        have hurried selections, which may be less accurate; see `name_of_ranks`.
     problems : list of str
         One sentence for each disagreement between the log and the replay.
     """
@@ -64,7 +68,7 @@ class Findings:
                 "selections": len(found),
                 "median": float(np.median(found)),
                 "max": max(found),
-                "nearest_share": float(np.mean(np.equal(found, 0))),
+                "first_share": float(np.mean(np.equal(found, 0))),
             }
             for strategy, found in sorted(self.ranks.items())
         }
@@ -88,11 +92,12 @@ class Findings:
                 f"{counted(self.incomplete, 'incomplete selection')} not made again: workers had not "
                 "answered in time."
             )
-        for strategy, rank in self.summary()["ranks"].items():
+        for name, rank in self.summary()["ranks"].items():
+            first = "have the largest score" if BY_SCORE in name else "are the nearest"
             click.echo(
-                f"  {_label_of_ranks(strategy)}: {counted(rank['selections'], 'selection')}, median rank "
+                f"  {_label_of_ranks(name)}: {counted(rank['selections'], 'selection')}, median rank "
                 f"{rank['median']:,.0f}, at most {rank['max']:,}; "
-                f"{100 * rank['nearest_share']:.0f} % are the nearest."
+                f"{100 * rank['first_share']:.0f} % {first}."
             )
         for problem in self.problems[:MOST_LISTED]:
             click.echo(f"  ✗ {problem}")
@@ -103,13 +108,14 @@ class Findings:
 
 
 def name_of_ranks(record: SelectionRecord) -> str:
-    """Return the key of a selection in `Findings.ranks`: the strategy, and whether it was hurried."""
-    return f"{record.strategy}{HURRIED_RANKS}" if is_hurried(record) else record.strategy
+    """Return the key of a selection in `Findings.ranks`: the strategy, and suffixes for its kind."""
+    by_score = BY_SCORE if seeks_largest(record) else ""
+    return record.strategy + by_score + (HURRIED_RANKS if is_hurried(record) else "")
 
 
 def _label_of_ranks(name: str) -> str:
-    strategy = name.removesuffix(HURRIED_RANKS)
-    return label_of(strategy) + (HURRIED_RANKS if strategy != name else "")
+    strategy, *suffixes = name.split(", ")
+    return ", ".join([label_of(strategy), *suffixes])
 
 
 def named(word: str, values: Sequence[object]) -> str:

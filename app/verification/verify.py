@@ -30,6 +30,7 @@ from closecall.app.engine.selection_parameters import (
     SIMILAR,
     WORDS,
     description_of,
+    seeks_largest,
 )
 from closecall.app.projects.config import ProjectFile
 from closecall.app.projects.descriptions import FIRST
@@ -41,7 +42,7 @@ from closecall.app.verification.replay import Replay, replays_of
 from closecall.app.verification.report import Findings, name_of_ranks, named
 from closecall.core.audit import Frame
 from closecall.core.errors import InputError
-from closecall.core.evaluation.rank import BruteForce, margins_of
+from closecall.core.evaluation.rank import BruteForce, scores_of
 from closecall.core.pool.name_index import Names
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import (
@@ -186,7 +187,7 @@ def _replay(
                 findings.problems += lassos.select_again(group_of, pool, then)
             for replay in group_of:
                 if replay.trained.hyperplane is not None:
-                    _margins(replay, pool, findings)
+                    _scores(replay, pool, findings)
         elif index[1] == OVERLAP:
             _ask_again(list(group), pool.prefix(index[0]), findings)
         else:
@@ -223,7 +224,7 @@ def _reselect(
         if INCOMPLETE in record.parameters:
             findings.incomplete += 1
             if replay.trained.hyperplane is not None:
-                _margins(replay, then, findings)
+                _scores(replay, then, findings)
             continue
         chosen = _choose_again(replay, then, strategy, memory)
         findings.choices += 1
@@ -242,8 +243,8 @@ def _reselect(
                 f"the log has {named('part', logged_parts)}"
             )
         if replay.trained.hyperplane is not None:
-            own = findings.ranks.setdefault(name_of_ranks(record), [])
-            own.extend(_ranks(replay, then, findings))
+            for other, rank in zip(replay.records, _ranks(replay, then, findings), strict=True):
+                findings.ranks.setdefault(name_of_ranks(other), []).append(rank)
 
 
 def _redraw(
@@ -272,7 +273,7 @@ def _redraw(
                     f"Round {record.round}: the audit draws item {drawn.ids[0]} with probability "
                     f"{drawn.probability:.4g}, the log has item {record.item} and {record.probability}"
                 )
-            _margins(replay, then, findings)
+            _scores(replay, then, findings)
 
 
 def _search_again(replays: Sequence[Replay], then: Pool, findings: Findings) -> None:
@@ -300,7 +301,7 @@ def _search_again(replays: Sequence[Replay], then: Pool, findings: Findings) -> 
                     f"in another session's view"
                 )
         if replay.trained.hyperplane is not None:
-            _margins(replay, then, findings)
+            _scores(replay, then, findings)
 
 
 def _ask_again(replays: Sequence[Replay], then: Pool, findings: Findings) -> None:
@@ -319,7 +320,7 @@ def _ask_again(replays: Sequence[Replay], then: Pool, findings: Findings) -> Non
                 f"the log has {named('item', logged)} and {record.probability}"
             )
         if replay.trained.hyperplane is not None:
-            _margins(replay, then, findings)
+            _scores(replay, then, findings)
 
 
 def _strategy_as_then(
@@ -367,26 +368,29 @@ def _choose_again(replay: Replay, then: Pool, strategy: QueryStrategy, memory: o
 
 def _ranks(replay: Replay, then: Pool, findings: Findings) -> list[int]:
     """Return the rank of each selected item, as defined in `Findings.ranks`."""
-    margins = _margins(replay, then, findings)
+    scores = _scores(replay, then, findings)
     assert replay.trained.hyperplane is not None
-    of_pool = BruteForce(then, replay.trained.hyperplane, exclude=replay.exclude)
+    keys = [np.negative if seeks_largest(record) else np.abs for record in replay.records]
+    of_pool = {
+        key: BruteForce(then, replay.trained.hyperplane, exclude=replay.exclude, key=key) for key in {*keys}
+    }
     return [
-        of_pool.rank(record.item) - int(np.count_nonzero(margins[:place] < margins[place]))
-        for place, record in enumerate(replay.records)
+        of_pool[key].rank(record.item) - int(np.count_nonzero(key(scores[:place]) < key(scores[place])))
+        for place, (record, key) in enumerate(zip(replay.records, keys, strict=True))
     ]
 
 
-def _margins(replay: Replay, then: Pool, findings: Findings) -> np.ndarray:
-    """Return |wᵀx + b| of the selected items, of shape (n_items,), and compare the values with the log.
+def _scores(replay: Replay, then: Pool, findings: Findings) -> np.ndarray:
+    """Return wᵀx + b of the selected items, of shape (n_items,), and compare its size with the log.
 
     The hyperplane is wᵀx + b = 0, and x is the feature vector of an item.
     """
     hyperplane = replay.trained.hyperplane
     assert hyperplane is not None
-    margins = margins_of(then.rows_of(np.array([record.item for record in replay.records])), hyperplane)
-    for record, margin in zip(replay.records, margins, strict=True):
+    scores = scores_of(then.rows_of(np.array([record.item for record in replay.records])), hyperplane)
+    for record, margin in zip(replay.records, np.abs(scores), strict=True):
         if record.margin is None or not np.isclose(margin, record.margin, rtol=1e-9, atol=1e-12):
             findings.problems.append(
                 f"Round {record.round}: |wᵀx| is {margin:.9g}, the log has {record.margin}"
             )
-    return margins
+    return scores

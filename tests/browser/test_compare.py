@@ -110,10 +110,10 @@ def test_a_row_says_what_its_strategy_picks(server: Server, labeled: Labeling) -
     expect(line(page, "exhaustive").locator(".pick")).to_have_attribute("data-nearest", "true")
     expect(line(page, "exhaustive").locator(".rank b")).to_have_text("0")
     expect(line(page, "exhaustive").locator(".scored small")).to_have_text("100 %")
-    expect(line(page, "margin-index")).to_have_attribute("data-used", "true")
+    expect(line(page, "auto")).to_have_attribute("data-used", "true")
     expect(page.locator(".line[data-used=true]")).to_have_count(1)
     expect(page.locator(".title")).to_have_text(
-        re.compile(r"^Here Margin index scores all .* images, as a full scan does\.$")
+        re.compile(r"^Here Auto scores all .* images, as a full scan does\.$")
     )
     expect(page.locator(".about")).to_contain_text(f"{n_items():,} items × 384")
 
@@ -309,8 +309,8 @@ def test_the_headline_is_made_from_the_curves(racing: Racing) -> None:
     racing.hear()
     said = racing.page.locator(".title").inner_text()
     courses = {name: [turns[i][0] for turns in racing.turns] for i, name in enumerate(COMPARED)}
-    chosen, random = courses["margin-index"], courses["random"]
-    by = f"by {label_of('margin-index')}"
+    chosen, random = courses["auto"], courses["random"]
+    by = f"by {label_of('auto')}"
     leader, follower, names = (
         (chosen, random, (by, "at random"))
         if chosen[-1] >= random[-1]

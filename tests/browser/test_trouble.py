@@ -65,7 +65,7 @@ def test_a_file_that_changed_is_what_the_pages_speak_of(
         page.goto(f"{url}/{view}?project=vectors")
         problem = page.get_by_text("v.npy has changed since the pool was made: put")
         expect(problem).to_be_visible(timeout=30_000)
-        said, picker = problem.bounding_box(), page.locator(".st-key-question").bounding_box()
+        said, picker = problem.bounding_box(), page.locator("[class*=st-key-question-]").bounding_box()
         assert said
         assert picker
         assert picker["y"] + picker["height"] <= said["y"]

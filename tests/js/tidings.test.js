@@ -4,7 +4,7 @@ import { beforeEach, test } from "node:test";
 import { Tidings } from "../../app/components/shared/tidings.js";
 import { Clock, define } from "./browser.js";
 
-const HTTP = { address: "api/v1/projects/p/sessions/s", key: "k", view: "one", size: null };
+const HTTP = { address: "api/v1/projects/p/sessions/s", key: "k", changes: 4, view: "one", size: null };
 
 /** @type {{ url: string, key: string, signal: AbortSignal, write: (text: string) => void, end: () => void }[]} */
 let streams;
@@ -55,7 +55,7 @@ beforeEach(() => {
 test("events are heard one by one, however they are cut into pieces", async () => {
   new Tidings((kind) => heard.push(kind)).listen(HTTP);
   await settled();
-  assert.equal(streams[0].url, "http://here/api/v1/projects/p/events");
+  assert.equal(streams[0].url, "http://here/api/v1/projects/p/events?changes=4");
   assert.equal(streams[0].key, "k");
   streams[0].write(": connected\n\nevent: po");
   streams[0].write('ol\ndata: {"items": 7}\n\n: still here\n\nevent: index\ndata: {}\n');
@@ -102,4 +102,28 @@ test("after the page is closed, or without an address, nothing is listened to", 
   await settled();
   tidings.close();
   assert.equal(streams[0].signal.aborted, true);
+});
+
+test("each connection says how many changes the page knows of, and what was missed is told as a change", async () => {
+  const tidings = new Tidings((kind) => heard.push(kind));
+  tidings.listen(HTTP);
+  await settled();
+  const again = async () => {
+    document.visibilityState = "hidden";
+    listeners.visibilitychange();
+    document.visibilityState = "visible";
+    listeners.visibilitychange();
+    await settled();
+    return new URL(streams.at(-1).url).searchParams.get("changes");
+  };
+  streams[0].write('event: concept\ndata: {"concept": 1}\n\nevent: index\ndata: {}\n\n');
+  await settled();
+  assert.equal(await again(), "5");
+  streams[1].write('event: missed\ndata: {"changes": 9}\n\n');
+  await settled();
+  assert.deepEqual(heard, ["concept", "index", "concept"]);
+  tidings.listen({ ...HTTP }); // a payload that is shown again
+  assert.equal(await again(), "9");
+  tidings.listen({ ...HTTP, changes: 11 });
+  assert.equal(await again(), "11");
 });

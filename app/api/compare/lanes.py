@@ -18,6 +18,7 @@ COMPARED = (
     "subsample",
     "exhaustive",
     "margin-index",
+    "auto",
     "h-hash",
     "eh-hash",
     "bh-hash",
@@ -25,7 +26,8 @@ COMPARED = (
     "eh-hash-weighted",
     "bh-hash-weighted",
 )
-"""Built-in strategies, in the order of the page's rows: the margin index follows the full scan.
+"""Built-in strategies, in the order of the page's rows. The margin index follows the full scan, and Auto, the
+default, follows the margin index.
 
 Users' own strategies follow, and then the strategy in use if it is not yet listed.
 """

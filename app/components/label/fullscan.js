@@ -66,15 +66,27 @@ export class FullScan {
 }
 
 /** @param {Check} check */
-function comparison({ problem, rank, items, margin, best, selection_ms: own, full_scan_ms: scan }) {
+function comparison({
+  problem,
+  by_score: byScore,
+  rank,
+  items,
+  value,
+  best,
+  selection_ms: own,
+  full_scan_ms: scan,
+}) {
   if (problem) return [problem];
-  const near = (/** @type {number} */ value) => fixed(7)(value);
-  const ms = (/** @type {number} */ value) => `${fixed(2)(value)} ms`;
-  const nearer = `${rank === 0 ? "none" : whole(rank)} of ${whole(items)} items ${rank < 2 ? "is" : "are"} nearer.`;
-  const beside = rank === 0 ? "the best there is" : `the best is ${near(best)}`;
+  const figure = (/** @type {number} */ number) => fixed(7)(number);
+  const ms = (/** @type {number} */ number) => `${fixed(2)(number)} ms`;
+  const those = `${rank === 0 ? "none" : whole(rank)} of ${whole(items)} items`;
+  const before = byScore
+    ? `${rank < 2 ? "has" : "have"} a larger score`
+    : `${rank < 2 ? "is" : "are"} nearer`;
+  const beside = rank === 0 ? "the best there is" : `the best is ${figure(best)}`;
   return [
-    element("span", {}, element("strong", {}, `Rank ${whole(rank)}`), `: ${nearer} `),
-    element("span", {}, `|wᵀx| is ${near(margin)}, ${beside}. `),
+    element("span", {}, element("strong", {}, `Rank ${whole(rank)}`), `: ${those} ${before}. `),
+    element("span", {}, `${byScore ? "wᵀx" : "|wᵀx|"} is ${figure(value)}, ${beside}. `),
     element("span", {}, `${ms(own)}, a full scan ${scanTime(scan)} ms: ${ratio(scan / own)}.`),
   ];
 }

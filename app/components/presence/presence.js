@@ -34,9 +34,9 @@ class Presence {
   /** @param {Component<PresenceData>} component */
   update(component) {
     this.#component = component;
-    const { address, key, follows, left, browser } = component.data;
+    const { address, key, changes, follows, left, browser } = component.data;
     keep(browser);
-    this.#tidings.listen(address && follows ? { address, key } : null);
+    this.#tidings.listen(address && follows ? { address, key, changes } : null);
     if (left) this.#tabs.postMessage(left);
   }
 

@@ -1,9 +1,13 @@
 // Listens to server-sent events about changes elsewhere: the pool has grown, an index is ready, a question was reset. A
-// browser opens few connections to a server, so only the tab in view listens.
+// browser opens few connections to a server, so only the tab in view listens. When it connects, it says how many changes of
+// questions the page knows of, and the server tells it if there were others meanwhile.
 
 /** @import { Http } from "../types" */
 
-/** @typedef {Pick<Http, "address" | "key">} Place a session's address, and the key with which the page uses it */
+/**
+ * @typedef {Pick<Http, "address" | "key" | "changes">} Place a session's address, the key with which the page uses it, and
+ *   the number of changes that the page knows of
+ */
 
 const PAUSES = [1000, 5000, 30_000]; // milliseconds before the next try
 
@@ -12,6 +16,7 @@ export class Tidings {
   #hear;
   /** @type {Place | null} */
   #http = null;
+  #changes = 0;
   /** @type {AbortController | null} */
   #listening = null;
   #failures = 0;
@@ -35,6 +40,7 @@ export class Tidings {
    */
   listen(http) {
     const isNew = http?.address !== this.#http?.address;
+    if (http && http.changes !== this.#http?.changes) this.#changes = http.changes;
     this.#http = http ?? null;
     if (isNew) this.#stop();
     this.#follow();
@@ -63,6 +69,7 @@ export class Tidings {
     const { address, key } = /** @type {Place} */ (this.#http);
     try {
       const place = new URL(address.replace(/\/sessions\/.*/, "/events"), document.baseURI);
+      place.searchParams.set("changes", String(this.#changes));
       const headers = { "X-Closecall-Page": key };
       const response = await fetch(place, { headers, signal: listening.signal, cache: "no-store" });
       if (!response.ok || !response.body) throw new TypeError("There are no events");
@@ -79,6 +86,18 @@ export class Tidings {
     }, pause);
   }
 
+  /**
+   * Tell of an event; one that was missed may have been a change of a question.
+   *
+   * @param {string} kind
+   * @param {{ changes?: number }} data
+   */
+  #tell(kind, { changes = this.#changes + 1 }) {
+    const isChange = kind === "concept" || kind === "missed";
+    if (isChange) this.#changes = changes;
+    this.#hear(isChange ? "concept" : kind);
+  }
+
   /** @param {ReadableStream<Uint8Array>} body */
   async #read(body) {
     const decoder = new TextDecoder();
@@ -91,7 +110,7 @@ export class Tidings {
       text = events.pop() ?? "";
       for (const event of events) {
         const kind = /^event: (.*)$/m.exec(event)?.[1];
-        if (kind) this.#hear(kind);
+        if (kind) this.#tell(kind, JSON.parse(/^data: (.*)$/m.exec(event)?.[1] ?? "{}"));
       }
     }
   }

@@ -265,7 +265,7 @@ class Selection(Experiment[Pool]):
                             memory, _ = memories.setdefault(contender.word, (None, 0.0))
                             answers[contender.word] = contender.answer(plane, memory)
                 truth = BruteForce(pool, plane.hyperplane, exclude=plane.labeled)
-                subsample.rank(truth.margins)
+                subsample.rank(truth.keys)
                 for word, answer in answers.items():
                     with noting_failure(word, results.failures):
                         margin = float(margins_of(pool.rows_of([answer.item]), plane.hyperplane)[0])

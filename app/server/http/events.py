@@ -16,7 +16,7 @@ from closecall.app.server.leaving import is_leaving
 
 router = APIRouter(tags=["events"])
 
-KINDS = ("answers", "concept", "pool", "index", "ahead", "closed")
+KINDS = ("answers", "concept", "pool", "index", "ahead", "missed", "closed")
 """Kinds of news that are sent; see `app.runtime.news`."""
 
 ALIVE_SECONDS = 15.0
@@ -42,11 +42,15 @@ async def stream_events(
     session: Annotated[
         str | None, Query(max_length=64, description="Send the event ahead for this session.")
     ] = None,
+    changes: Annotated[
+        int | None,
+        Query(ge=0, le=LARGEST, description="Begin with the event missed if the project has another number."),
+    ] = None,
 ) -> StreamingResponse:
     """Stream the project's events.
 
-    The events report stored answers, changed concepts, new items in the pool, an index that is ready, and the
-    items that may follow the item in view.
+    The events report stored answers, changed concepts, new items in the pool, an index that is ready, the
+    items that may follow the item in view, and that earlier events may have been missed.
     """
     loop = asyncio.get_running_loop()
     waiting: asyncio.Queue[tuple[str, dict[str, Any]]] = asyncio.Queue(MOST_WAITING)
@@ -68,6 +72,8 @@ async def stream_events(
         unsubscribe, quiet = entry.project.news.subscribe(note), 0.0
         try:
             yield ": connected\n\n"
+            if changes not in (None, entry.project.news.changes):
+                yield _written("missed", {"changes": entry.project.news.changes})
             while not (is_full or is_leaving()):
                 try:
                     kind, data = await asyncio.wait_for(waiting.get(), LOOK_SECONDS)
@@ -78,7 +84,7 @@ async def stream_events(
                         yield ": still here\n\n"
                     continue
                 quiet = 0.0
-                yield f"event: {kind}\ndata: {json.dumps(data)}\n\n"
+                yield _written(kind, data)
                 if kind == "closed":
                     return
         finally:
@@ -86,6 +92,10 @@ async def stream_events(
 
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(events(), media_type="text/event-stream", headers=headers)
+
+
+def _written(kind: str, data: Mapping[str, Any]) -> str:
+    return f"event: {kind}\ndata: {json.dumps(data)}\n\n"
 
 
 def _is_wanted(kind: str, data: Mapping[str, Any], concept: int | None, session: str | None) -> bool:

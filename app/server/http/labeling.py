@@ -98,7 +98,7 @@ class NewSession(Body):
     concept: Annotated[int | None, Field(ge=1, le=LARGEST, description="By default the first concept.")] = (
         None
     )
-    strategy: Annotated[str | None, Field(max_length=200, description="By default margin-index.")] = None
+    strategy: Annotated[str | None, Field(max_length=200, description="By default auto.")] = None
 
 
 class SessionChange(Body):

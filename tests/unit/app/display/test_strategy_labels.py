@@ -71,7 +71,8 @@ def test_only_mixtures_have_shares():
     ],
 )
 def test_further_positives_come_first_while_they_are_few_and_rare(yes: int, no: int, expected: str) -> None:
-    assert fitting(yes=yes, no=no) == expected
+    assert fitting("random", yes=yes, no=no) == expected
+    assert fitting("auto", yes=yes, no=no) == "auto"
 
 
 def test_each_strategy_says_what_it_selects() -> None:

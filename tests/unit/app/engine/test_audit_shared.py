@@ -68,7 +68,7 @@ def test_a_further_persons_answer_to_an_audited_item_is_a_vote_about_it(project,
     while bob.in_view().item not in audited:
         label(bob, 1)
     label(bob, 1)
-    assert ada.concept.audit.judge(project.pool) == before
+    assert repr(ada.concept.audit.judge(project.pool)) == repr(before)  # estimates may be NaN
     while (shown := bob.in_view()).item not in audited:
         label(bob, 1)
     other = "no" if truth_word(project, shown.item) == "yes" else "yes"
@@ -91,7 +91,7 @@ def test_a_late_answer_to_an_item_that_was_audited_meanwhile_is_a_vote_about_it(
     (item,) = shown.keys() & set(bob.concept.standing().audited.tolist())
     submit(ada, [answer({"item": shown[item]}, truth_word(project, item))])
     assert ada.concept.catch_up().votes(item).keys() == {"ada", "bob"}
-    assert ada.concept.audit.judge(project.pool) == before
+    assert repr(ada.concept.audit.judge(project.pool)) == repr(before)  # estimates may be NaN
     assert verify(project.folder)["problems"] == []
 
 

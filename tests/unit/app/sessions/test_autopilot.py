@@ -85,6 +85,22 @@ def test_its_own_labels_are_never_mixed_with_peoples(project):
     assert autopilot.peoples_concept(project, concept) == concept
 
 
+def test_after_a_reset_pages_are_told_when_the_question_is_known_to_be_replaced(project):
+    """A page that is told before, runs before, and would say nothing."""
+    concept = project.concepts()[0]
+    session = project.session()
+    known = []
+    project.news.subscribe(
+        lambda kind, data: known.append((kind, data.get("concept"), session.concept.is_replaced))
+    )
+    start_afresh(project, concept)
+    assert [told for told in known if told[:2] == ("concept", concept.id)][-1] == (
+        "concept",
+        concept.id,
+        True,
+    )
+
+
 def test_starting_afresh_keeps_the_log(project, capsys):
     """The question is asked again without labels; everything before is replayed by verify, and goes on."""
     concept = project.concepts()[0]

@@ -9,7 +9,7 @@ from closecall.app.api.cards import card_of, submit
 from closecall.app.engine.exclusion import excluded_items
 from closecall.app.sessions.full_scan_check import Check, compare
 from closecall.core.errors import InputError
-from closecall.core.evaluation.rank import margins_of
+from closecall.core.evaluation.rank import scores_of
 from closecall.core.learning.round import Labels, learn
 from tests.projects import answer, label, new_project, open_workspace, wait_for_index
 
@@ -24,16 +24,16 @@ def session(tmp_path):
         yield session
 
 
-def by_hand(session):
-    """Every item that may be chosen, by |wᵀx + b|, nearest first, with what the labels now give."""
+def by_hand(session, key=np.abs):
+    """Every item that may be chosen, by a key of wᵀx + b, smallest first, with what the labels now give."""
     pool, standing = session.project.pool, session.concept.standing()
     record = session.concept.record
     labels = Labels.of(pool, standing.labels.items, standing.labels.yes)
     hyperplane = learn(labels, C=record.c, class_weight=record.class_weight).hyperplane
     free = np.setdiff1d(pool.ids, excluded_items(standing, (), include_skipped=False))
-    margins = margins_of(pool.rows_of(free), hyperplane)
-    order = np.argsort(margins, kind="stable")
-    return free[order], margins[order]
+    keys = key(scores_of(pool.rows_of(free), hyperplane))
+    order = np.argsort(keys, kind="stable")
+    return free[order], keys[order]
 
 
 def test_the_rank_is_what_sorting_all_items_gives(session):
@@ -47,15 +47,38 @@ def test_the_rank_is_what_sorting_all_items_gives(session):
         shown = session.shown
         items, margins = by_hand(session)
         found = compare(session, shown.id)
+        assert not found.by_score
         assert found.rank == items.tolist().index(shown.item)
         assert found.items == len(items)
-        assert found.margin == pytest.approx(margins[found.rank], abs=1e-9)
+        assert found.value == pytest.approx(margins[found.rank], abs=1e-9)
         assert found.best == pytest.approx(margins[0], abs=1e-9)
         assert found.selection_ms == shown.selection_ms
         assert found.full_scan_ms == card_of(session)["notes"]["full_scan_ms"]
         ranks.append(found.rank)
         label(session, 1)
     assert max(ranks) > 0
+
+
+def test_likely_positives_are_checked_by_their_scores(tmp_path):
+    """Nearly always, no item has a larger one."""
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        wait_for_index(project, "likely-positive")
+        session = project.session(project.log.start_session(1, "ada", "likely-positive", seed=5).id)
+        label(session, 12)
+        ranks = []
+        for _ in range(8):
+            shown = session.shown
+            items, scores = by_hand(session, np.negative)
+            found = compare(session, shown.id)
+            assert found.by_score
+            assert found.rank == items.tolist().index(shown.item)
+            assert found.items == len(items)
+            assert found.value == pytest.approx(-scores[found.rank], abs=1e-9)
+            assert found.best == pytest.approx(-scores[0], abs=1e-9)
+            ranks.append(found.rank)
+            label(session, 1)
+        assert ranks.count(0) >= 7
 
 
 def test_later_answers_do_not_change_the_hyperplane_that_it_is_checked_by(session):

@@ -176,16 +176,16 @@ def test_a_strategy_that_cannot_be_fitted_harms_no_other(session, monkeypatch):
     assert card_of(session)["notes"]["strategy"] == "subsample"
 
 
-def test_new_sessions_choose_by_the_margin_index(tmp_path):
+def test_new_sessions_choose_by_auto(tmp_path):
     """It is the default, and an older session keeps what it chose by."""
     with open_workspace(tmp_path) as workspace:
         project = new_project(workspace)
         older = project.session()
         older.set_strategy("eh-hash-weighted")
         newer = project.session(annotator="ada")
-        assert (older.strategy, newer.strategy) == ("eh-hash-weighted", "margin-index")
-        wait_for_index(project, "margin-index")
-        assert label(newer, 12)["notes"]["strategy"] == "margin-index"
+        assert (older.strategy, newer.strategy) == ("eh-hash-weighted", "auto")
+        wait_for_index(project, "auto")
+        assert label(newer, 12)["notes"]["strategy"] == "auto"
         key, session_id = project.key, older.id
     with open_workspace(tmp_path) as workspace:
         assert workspace.project(key).session(session_id).strategy == "eh-hash-weighted"

@@ -104,6 +104,26 @@ def test_what_may_follow_is_told_to_its_session_only(project, token):
     aside(lambda: asyncio.run(listen()))
 
 
+def test_a_page_that_knows_fewer_changes_is_told_that_it_missed_some(project, token):
+    """At once; one that knows as many, or that says nothing, is not. News of other kinds don't count."""
+
+    async def listen() -> None:
+        project.news.publish("concept", concept=1)
+        project.news.publish("answers", concept=1, items=None)
+        known = project.news.changes
+        async with opened(project, token("read"), f"changes={known - 1}") as stream:
+            await stream.until(1)
+            assert stream.events() == [("missed", {"changes": known})]
+        for query in ("", f"changes={known + 1}"):
+            async with opened(project, token("read"), query) as stream:
+                project.news.publish("concept", concept=1)
+                await stream.until(1)
+                assert stream.events()[-1] == ("concept", {"concept": 1})
+                assert len(stream.events()) == 1
+
+    aside(lambda: asyncio.run(listen()))
+
+
 def test_a_stream_ends_when_the_project_is_closed(project, token):
     async def listen() -> None:
         async with opened(project, token("read")) as stream:
