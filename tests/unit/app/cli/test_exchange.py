@@ -95,7 +95,7 @@ def test_labeling_goes_on_after_an_import(project_folder):
     with open_workspace(project_folder.parent) as workspace:
         project = workspace.project(project_folder.name)
         session = project.session()
-        assert session.strategy == "margin-index"
+        assert session.strategy == "auto"
         assert len(session.concept.standing().labels) > 30
         answered = set(session.concept.standing().answered.tolist())
         card = card_of(session)
