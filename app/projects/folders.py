@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from closecall.app.display.phrases import isolated
 from closecall.core.errors import InputError
 from closecall.core.files.typed import existing_path as existing_path
 from closecall.core.files.typed import typed_path as typed_path
@@ -115,9 +116,10 @@ def offer(typed: str, recent: Iterable[str]) -> Offer:
         return Offer("", ())
     if path.is_dir():
         found = _subfolders(path)
-        return Offer(f"Folders in {path}", found)
+        return Offer(f"Folders in {isolated(str(path))}", found)
     found = _subfolders(path.parent, path.name)
-    return Offer(f"Folders in {path.parent} that begin with “{path.name}”" if found else "", found)
+    title = f"Folders in {isolated(str(path.parent))} that begin with “{isolated(path.name)}”"
+    return Offer(title if found else "", found)
 
 
 def can_be_read(folder: str) -> bool:

@@ -65,6 +65,13 @@ def test_what_is_no_path_offers_nothing(typed: str) -> None:
     assert offer(typed, ["/x"]).folders == ()
 
 
+def test_names_from_right_to_left_are_isolated(tmp_path: Path) -> None:
+    """Or the words that follow them in the title would be drawn among them."""
+    (tmp_path / "צמחים" / "עלים").mkdir(parents=True)
+    assert offer(str(tmp_path / "צמחים"), []).title == f"Folders in \u2068{tmp_path / 'צמחים'}\u2069"
+    assert offer(str(tmp_path / "צמ"), []).title == f"Folders in {tmp_path} that begin with “\u2068צמ\u2069”"
+
+
 def test_a_folder_that_cannot_be_read_offers_nothing(data: Path) -> None:
     """It is not offered either, nor does it stop the count."""
     if os.geteuid() == 0:
