@@ -122,7 +122,7 @@ def compare_until(
     "strategies",
     multiple=True,
     help="NAME or NAME:param=value,param=value.  [default: the paper's as published and weighted, baselines, "
-    "and margin-index]",
+    "margin-index and auto]",
 )
 @click.option(
     "--peer",

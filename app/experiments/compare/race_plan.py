@@ -35,6 +35,7 @@ STRATEGIES = (
     "eh-hash-weighted",
     "bh-hash-weighted",
     "margin-index",
+    "auto",
 )
 """Default strategies. The small subsamples take about as long as a selection by hashing."""
 
