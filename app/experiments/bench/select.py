@@ -23,6 +23,7 @@ import click
 import numpy as np
 
 from closecall.app.display.phrases import counted
+from closecall.app.display.strategy_labels import name_of
 from closecall.app.experiments.bench.boxes import draw_boxes
 from closecall.app.experiments.bench.contenders import (
     Contender,
@@ -41,6 +42,7 @@ from closecall.core.errors import InputError
 from closecall.core.evaluation.rank import BruteForce, margins_of
 from closecall.core.experiment.planes import Plane
 from closecall.core.pool.pool import Pool
+from closecall.core.selection.likely import LikelyPositive
 
 if TYPE_CHECKING:
     from closecall.core.accelerator.device import Device
@@ -264,12 +266,16 @@ class Selection(Experiment[Pool]):
                         with noting_failure(contender.word, results.failures):
                             memory, _ = memories.setdefault(contender.word, (None, 0.0))
                             answers[contender.word] = contender.answer(plane, memory)
-                truth = BruteForce(pool, plane.hyperplane, exclude=plane.labeled)
-                subsample.rank(truth.keys)
+                truths = {
+                    key: BruteForce(pool, plane.hyperplane, exclude=plane.labeled, key=key)
+                    for key in {np.abs, *map(_key, answers)}
+                }
+                subsample.rank(truths[np.abs].keys)
                 for word, answer in answers.items():
                     with noting_failure(word, results.failures):
                         margin = float(margins_of(pool.rows_of([answer.item]), plane.hyperplane)[0])
-                        judged = Judged(answer, memories[word][1], margin, truth.rank(answer.item))
+                        rank = truths[_key(word)].rank(answer.item)
+                        judged = Judged(answer, memories[word][1], margin, rank)
                         results.judged[word].append(judged)
         return results
 
@@ -297,9 +303,9 @@ class Selection(Experiment[Pool]):
         click.echo(
             "\nms: median time of one selection. of scan: ratio to the exhaustive scan in the same run. CPU "
             "ms: processor time, including what a session remembers. rank: number of items nearer than the "
-            "selected one; the median. found: how often it is the nearest. same time: median rank of the "
-            "nearest of the random rows that can be scored in that time. ratio: of (rank + 1) to theirs, "
-            "geometric mean and 95 % interval."
+            "selected one or, for likely-positive, with a larger score; the median. found: how often it is 0."
+            " same time: median rank of the nearest of the random rows that can be scored in that time. "
+            "ratio: of (rank + 1) to theirs, geometric mean and 95 % interval."
         )
         if self.draws > 1:
             click.echo(
@@ -313,6 +319,11 @@ class Selection(Experiment[Pool]):
             draw_boxes(measured, self.boxes)
         if len(measured) < len(rows):
             raise click.exceptions.Exit(1)
+
+
+def _key(word: str) -> np.ufunc:
+    """Return the function of wᵀx + b by which the items that a strategy selects are ranked."""
+    return np.negative if name_of(word) == LikelyPositive.name else np.abs
 
 
 def _kept_on(device: Device, pool: Pool) -> KeptRows:

@@ -14,6 +14,7 @@ from scipy import stats
 from closecall.app.cli.main import main
 from closecall.app.experiments.bench import bare_model
 from closecall.core.errors import InputError
+from closecall.core.evaluation.rank import BruteForce
 from closecall.core.experiment.corpus import Corpus
 from closecall.core.experiment.planes import Plane, one_vs_all
 from closecall.core.linear.hyperplane import Hyperplane
@@ -186,6 +187,14 @@ def test_full_scans_are_exact(pool):
         assert row["ratio_to_equal_rows"] == pytest.approx(1)
         if row["strategy"] == "exhaustive":
             assert row["ratio_to_exhaustive"] == row["p90_ratio_to_exhaustive"] == 1
+
+
+def test_likely_positives_are_ranked_by_their_scores(pool):
+    """Few of them are near the hyperplane, where the others are."""
+    words = ("likely-positive", "likely-positive:scans=true", "exhaustive")
+    rows = select(pool, "--queries", 12, *(part for word in words for part in ("--strategy", word)))
+    ranks = {row["strategy"]: (row["rank_median"], row["recall_at_1"]) for row in rows}
+    assert {ranks[word] for word in words} == {(0, 1)}
 
 
 def test_half_precision_pools_can_be_measured(tmp_path):
@@ -562,6 +571,17 @@ def test_rank_is_that_of_brute_force(pool):
     for rank in (0, 1, 10, len(pool) - 1):
         assert rank_of(pool, plane, nearest_first[rank]) == rank
     assert rank_of(pool, plane, nearest_first[10], exclude=nearest_first[2:7]) == 5
+
+
+def test_rank_by_score_is_that_of_brute_force(pool):
+    """It counts the items with a larger score; excluded ones do not count."""
+    plane = Hyperplane(np.random.default_rng(0).standard_normal(pool.n_features), 0.1)
+    largest_first = pool.ids[np.argsort(-plane.scores(pool.rows_of(pool.ids)))]
+    of_all = BruteForce(pool, plane, key=np.negative)
+    for rank in (0, 1, 10, len(pool) - 1):
+        assert of_all.rank(largest_first[rank]) == rank
+    of_some = BruteForce(pool, plane, exclude=largest_first[2:7], key=np.negative)
+    assert of_some.rank(largest_first[10]) == 5
 
 
 def test_rank_of_equals_is_0(tmp_path):
