@@ -60,13 +60,13 @@ def test_who_labels_is_told_in_the_end(server: Server, page: Page) -> None:
         person.press(word(server, person.item))
     assert len(set(items)) == len(items) >= 10
     shown = page.locator("body").inner_text() + page.locator(".card").inner_text()
-    assert "Margin index" not in shown
+    assert "Auto" not in shown
     assert "Random" not in shown
     assert grave_findings(page) == []
     tell.click()
     expect(page.locator(".verdict .line")).to_have_count(2, timeout=30_000)
     named = {name.strip() for name in page.locator(".verdict .who b").all_inner_texts()}
-    assert named == {"Margin index", "Random"}
+    assert named == {"Auto", "Random"}
     expect(page.locator(".verdict .title")).not_to_be_empty()
     assert page.locator(".verdict .chosen img").count() >= 10
     check_curves_inside(page.locator(".verdict .curves"))
@@ -86,7 +86,7 @@ def test_who_labels_is_told_in_the_end(server: Server, page: Page) -> None:
 def test_strategies_are_chosen_before(page: Page) -> None:
     """The same one twice is no comparison."""
     page.get_by_role("combobox", name="The other").click()
-    page.get_by_role("option", name="Margin index").click()
+    page.get_by_role("option", name="Auto").click()
     expect(page.get_by_role("button", name="Begin", exact=True)).to_be_disabled()
 
 
