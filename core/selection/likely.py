@@ -17,6 +17,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -55,6 +56,10 @@ class LikelyPositive(OverMarginIndex):
     ) -> None:
         super().__init__(budget=budget, confidence=confidence, random_state=random_state)
         self.scans = scans
+
+    def thrifty_params(self) -> dict[str, Any]:
+        """Return the `thrifty_params` of the margin index, or no parameters if all items are scored."""
+        return {} if self.scans else super().thrifty_params()
 
     def choose(self, query: Query) -> Choice:
         """See `QueryStrategy.choose`."""
