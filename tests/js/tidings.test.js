@@ -104,7 +104,7 @@ test("after the page is closed, or without an address, nothing is listened to", 
   assert.equal(streams[0].signal.aborted, true);
 });
 
-test("each connection says how many changes the page knows of, and what was missed is told as a change", async () => {
+test("each connection says how many changes the page knows of; a missed event counts as a change", async () => {
   const tidings = new Tidings((kind) => heard.push(kind));
   tidings.listen(HTTP);
   await settled();

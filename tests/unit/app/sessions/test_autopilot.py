@@ -85,8 +85,8 @@ def test_its_own_labels_are_never_mixed_with_peoples(project):
     assert autopilot.peoples_concept(project, concept) == concept
 
 
-def test_after_a_reset_pages_are_told_when_the_question_is_known_to_be_replaced(project):
-    """A page that is told before, runs before, and would say nothing."""
+def test_the_last_news_of_a_reset_comes_when_the_question_is_known_to_be_replaced(project):
+    """A page that runs before that would say nothing."""
     concept = project.concepts()[0]
     session = project.session()
     known = []
