@@ -173,10 +173,11 @@ def show_card(project: OpenProject, view: View) -> None:
     def card() -> dict[str, Any]:
         if isinstance(view, FoundSession | WordSession):
             view.ask(sent.get("asked"))
+        way = way_of(project, view)  # before the card, so that no change is missed
         shown = answered(project, view, answers_of(sent), person_at(project), check=sent.get("check"))
         if isinstance(view, FoundSession | WordSession):
             keep_search(view)
-        return shown | {"http": way_of(project, view)}
+        return shown | {"http": way}
 
     show_or_keep(component, key, card)
 

@@ -85,8 +85,9 @@ def show_decisions(project: OpenProject, session: LabelingSession) -> None:
     def card() -> dict[str, Any]:
         person.require_owner("decide")
         view = project.decisions(session)
+        way = way_of(project, view)  # before the card, so that no change is missed
         shown = take(project, view, answers_of(st.session_state.get(key, {})), person)
-        return shown | {"http": way_of(project, view)}
+        return shown | {"http": way}
 
     show_or_keep(LABEL, key, card)
 

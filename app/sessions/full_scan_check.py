@@ -88,9 +88,10 @@ def compare(session: SessionState, selection_id: str) -> Comparison:
     exclude = excluded_then(standing, record)
     by_score = seeks_largest(record)
     key = np.negative if by_score else np.abs
-    alone, query = pool.alone(), Query(hyperplane, 1, sorted_ids(exclude), 0)  # so the scan is complete
+    alone = pool.alone()  # so the scan is complete
+    reader, query = RowReader(alone), Query(hyperplane, 1, sorted_ids(exclude), 0)
     started = perf_counter()
-    best = scan(alone, RowReader(alone), [query], key)[0].ids[0]
+    best = scan(alone, reader, [query], key)[0].ids[0]
     seconds = perf_counter() - started
     usual_ms = None if factor_of(len(pool)) > 1 else project.indexes.full_scan.beside(selection_id)
     brute_force = BruteForce(pool, hyperplane, exclude=exclude, key=key)
