@@ -83,10 +83,6 @@ class Auto(OverMarginIndex):
         """See `OverMarginIndex.other_parts`."""
         return {"likely": LikelyPositive(scans=self.scans)}
 
-    def choose(self, query: Query) -> Choice:
-        """See `QueryStrategy.choose`."""
-        return self.choose_many([query])[0]
-
     def choose_many(self, queries: Sequence[Query]) -> list[Choice]:
         """See `QueryStrategy.choose_many`; each part chooses the items of all its queries together."""
         parts = [fitting_part(query.labels.n_positives, query.labels.n_negatives) for query in queries]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.numerics.rows import Rows, is_sparse
-from closecall.core.selection.base import QueryStrategy
+from closecall.core.selection.exhaustive import ExhaustiveSearch
 from closecall.core.selection.reader import PoolRows
-from closecall.core.selection.requests import Choice, Query, Selection
-from closecall.core.selection.scan import scan
+from closecall.core.selection.requests import Selection
 
 
 def most_similar(pool: PoolRows, examples: Rows, n: int = 1, *, exclude: Iterable[int] = ()) -> Selection:
@@ -45,13 +44,7 @@ def most_similar(pool: PoolRows, examples: Rows, n: int = 1, *, exclude: Iterabl
     return replace(found, margins=np.full(len(found.ids), np.nan))
 
 
-class _LargestScores(QueryStrategy):
+class _LargestScores(ExhaustiveSearch):
     """The n items with the largest wᵀx + b of all items."""
 
-    name = "largest scores"
-
-    def choose(self, query: Query) -> Choice:
-        return self.choose_many([query])[0]
-
-    def choose_many(self, queries: Sequence[Query]) -> list[Choice]:
-        return scan(self.pool_, self.reader_, queries, np.negative)
+    key = np.negative

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -19,6 +20,8 @@ class ExhaustiveSearch(QueryStrategy):
 
     name = "exhaustive"
     about = "The item nearest the boundary, by scoring all items."
+    key: ClassVar[np.ufunc] = np.abs
+    """Function of wᵀx + b that is smallest for the items to select; see `core.selection.scan.scan`."""
 
     def choose(self, query: Query) -> Choice:
         """See `QueryStrategy.choose`."""
@@ -26,4 +29,4 @@ class ExhaustiveSearch(QueryStrategy):
 
     def choose_many(self, queries: Sequence[Query]) -> list[Choice]:
         """See `QueryStrategy.choose_many`."""
-        return scan(self.pool_, self.reader_, queries, np.abs)
+        return scan(self.pool_, self.reader_, queries, self.key)

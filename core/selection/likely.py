@@ -61,10 +61,6 @@ class LikelyPositive(OverMarginIndex):
         """Return the `thrifty_params` of the margin index, or no parameters if all items are scored."""
         return {} if self.scans else super().thrifty_params()
 
-    def choose(self, query: Query) -> Choice:
-        """See `QueryStrategy.choose`."""
-        return self.choose_many([query])[0]
-
     def choose_many(self, queries: Sequence[Query]) -> list[Choice]:
         """See `QueryStrategy.choose_many`."""
         if self.scans:

@@ -98,10 +98,6 @@ class Mixture(OverMarginIndex):
         """Return the `thrifty_params` of the margin index, or no parameters if no part uses it."""
         return super().thrifty_params() if self.margin or (self.likely and not self.scans) else {}
 
-    def choose(self, query: Query) -> Choice:
-        """See `QueryStrategy.choose`."""
-        return self.choose_many([query])[0]
-
     def choose_many(self, queries: Sequence[Query]) -> list[Choice]:
         """See `QueryStrategy.choose_many`; each part chooses its items for all queries together."""
         drafts = [_Draft(query, self._drawn(query)) for query in queries]

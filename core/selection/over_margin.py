@@ -9,12 +9,14 @@ from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.selection.base import Arrays, Progress, QueryStrategy
 from closecall.core.selection.margin import MarginIndex
 from closecall.core.selection.reader import PoolRows
+from closecall.core.selection.requests import Choice, Query
 
 
 class OverMarginIndex(QueryStrategy):
     """Base class of strategies whose parts are the margin index, as the part "margin", and other strategies.
 
-    All subclasses and the margin index share one index. A subclass overrides `other_parts`.
+    All subclasses and the margin index share one index. A subclass overrides `choose` or `choose_many`, and
+    `other_parts` if it has any.
 
     Parameters
     ----------
@@ -39,6 +41,10 @@ class OverMarginIndex(QueryStrategy):
     def other_parts(self) -> dict[str, QueryStrategy]:
         """Return the other parts, not fitted, by name. Parts of this class will share the margin index."""
         return {}
+
+    def choose(self, query: Query) -> Choice:
+        """See `QueryStrategy.choose`."""
+        return self.choose_many([query])[0]
 
     @property
     def index_name(self) -> str:
