@@ -173,6 +173,20 @@ def test_the_slope_of_the_density_is_that_of_a_normal_distribution(index):
         assert slope == pytest.approx(abs(scores.mean()) / scores.var(), rel=0.15, abs=0.15 / scores.std())
 
 
+def test_the_edge_of_a_pool_is_above_nearly_all_of_its_rows(index):
+    """Seen from beyond the pool: hardly a row exceeds the edge, and it is within the spread of the scores."""
+    for plane in some_planes(index):
+        beyond = Hyperplane(plane.normal, -1.1 * plane.norm)
+        outlook = outlook_of(index, beyond)
+        edge = (outlook.means - kernels._at_edge(index.statistics_, outlook).means)[0]
+        scores = beyond.scores(features(index.pool_))
+        assert np.mean(scores > edge) < 0.01
+        assert edge < scores.max() + 2 * scores.std()
+    inside = Hyperplane(plane.normal, -float(np.median(features(index.pool_) @ plane.normal)))
+    outlook = outlook_of(index, inside)
+    assert np.array_equal(kernels._at_edge(index.statistics_, outlook).means, outlook.means)
+
+
 def test_the_slope_of_change_leaves_the_smallest_rest():
     """Of a multiple of a hyperplane nothing; of another one, the variance within clusters is smallest."""
     index = near_exact(clustered_pool(2000, 64), n_clusters=1)
