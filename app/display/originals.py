@@ -4,8 +4,9 @@ Level 0 is the image at full resolution. Each further level has half the width a
 is cut into tiles of `TILE` × `TILE` pixels; tiles at the right and lower edges may be smaller. A page loads
 only the tiles in view, from the coarsest level that has at least as many pixels as the screen shows.
 
-An image is decoded whole, once for all its tiles, because most formats can't be decoded in parts. Decoded
-images are kept for a few seconds only, because they are large.
+An image is decoded whole, once for all its tiles, because most formats can't be decoded in parts. JPEG files
+can be decoded at a smaller size: they are decoded once for each level that is asked for before level 0.
+Decoded images are kept for a few seconds only, because they are large.
 """
 
 from __future__ import annotations
@@ -93,9 +94,17 @@ class Originals:
         with self._decoding:
             if (known := self._known(key)) is not None:
                 return known
-            image = source.whole_image(item) if level == 0 else self._at(source, item, 0).reduce(1 << level)
+            image = self._shrunk(source, item, level) if level else source.whole_image(item)
             self._keep(key, image)
             return image
+
+    def _shrunk(self, source: Source, item: int, level: int) -> Image.Image:
+        """Return the image at a level above 0, in the fastest way."""
+        if self._known((source, item, 0)) is None:
+            halved = source.halved_image(item, level)
+            if halved is not None:
+                return halved
+        return self._at(source, item, 0).reduce(1 << level)
 
     def _known(self, key: tuple[Source, int, int]) -> Image.Image | None:
         with self._lock:

@@ -120,6 +120,10 @@ class Arrays(Source):
         """See `Source.whole_image`."""
         return self.images.whole_image(item)
 
+    def halved_image(self, item: int, times: int) -> Image.Image | None:
+        """See `Source.halved_image`."""
+        return self.images.halved_image(item, times)
+
     def original(self, item: int) -> Path:
         """See `Folder.original`."""
         return self.images.original(item)

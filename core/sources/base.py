@@ -225,6 +225,18 @@ class Source(ABC):
         """
         return self.image(item, WHOLE)
 
+    def halved_image(self, item: int, times: int) -> Image.Image | None:  # noqa: ARG002
+        """Return `whole_image` with its width and height halved `times` times, rounded up.
+
+        Return None if this is not faster than decoding the whole image.
+
+        Raises
+        ------
+        UnreadableImageError
+            If the item cannot be read.
+        """
+        return None
+
     def resized_image(self, item: int, resizing: Callable[[int, int], Resizing]) -> Image.Image:
         """Return `whole_image`, resized for a model.
 

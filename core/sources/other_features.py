@@ -70,6 +70,10 @@ class OtherFeatures(Source):
         """See `Source.whole_image`."""
         return self.source.whole_image(item)
 
+    def halved_image(self, item: int, times: int) -> Image.Image | None:
+        """See `Source.halved_image`."""
+        return self.source.halved_image(item, times)
+
     def resized_image(self, item: int, resizing: Callable[[int, int], Resizing]) -> Image.Image:
         """See `Source.resized_image`."""
         return self.source.resized_image(item, resizing)

@@ -148,6 +148,10 @@ class Videos(PackedImages):
         """See `Source.resolution`. The frame is decoded, because frames may be rotated or stretched."""
         return self.whole_image(item).size
 
+    def halved_image(self, item: int, times: int) -> Image.Image | None:
+        """See `Source.halved_image`."""
+        return Source.halved_image(self, item, times)
+
     def resized_image(self, item: int, resizing: Callable[[int, int], Resizing]) -> Image.Image:
         """See `Source.resized_image`."""
         return Source.resized_image(self, item, resizing)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -69,3 +71,20 @@ def test_what_is_not_used_is_forgotten(pictures: Pictures, monkeypatch: pytest.M
     while (timer := cache._timer) is not None:
         timer.join(10)
     assert len(cache) == 0
+
+
+def test_a_smaller_level_of_a_photograph_is_decoded_by_itself(tmp_path: Path, decoded: list[int]) -> None:
+    """Until the whole one is there: then the smaller levels are made from it."""
+    for number in range(2):
+        Image.linear_gradient("L").resize((1001, 801)).save(tmp_path / f"{number}.jpg")
+    pictures, cache = Pictures(Folder(tmp_path)), Originals()
+    small = Image.open(io.BytesIO(cache.tile(pictures, 0, 1, 0, 0)))
+    assert small.size == (501, 401)
+    assert decoded == []
+    cache.tile(pictures, 0, 0, 0, 0)
+    assert decoded == [0]
+    cache.tile(pictures, 0, 2, 0, 0)
+    cache.tile(pictures, 1, 0, 0, 0)
+    made = Image.open(io.BytesIO(cache.tile(pictures, 1, 1, 0, 0)))
+    assert decoded == [0, 1]
+    assert np.abs(np.asarray(made, dtype=float) - np.asarray(small, dtype=float)).mean() < 2

@@ -401,3 +401,18 @@ def test_the_resolution_is_that_of_the_whole_image(source: Source) -> None:
         resolution = source.resolution(item)
         if resolution is not None:
             assert resolution == source.whole_image(item).size
+
+
+def test_a_halved_image_is_that_of_the_whole_one(source: Source) -> None:
+    """A source may decode it in its own way, or leave it to the caller."""
+    if source.resolution(0) is None:
+        return
+    whole = source.whole_image(0).reduce(2)
+    halved = source.halved_image(0, 1)
+    if halved is not None:
+        assert halved.mode in ("RGB", "L")
+        assert halved.size == whole.size
+        difference = np.asarray(halved.convert("L"), dtype=float) - np.asarray(
+            whole.convert("L"), dtype=float
+        )
+        assert np.abs(difference).mean() < 8

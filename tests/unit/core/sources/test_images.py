@@ -7,10 +7,11 @@ import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 
 from closecall.core.onnx import resizing
 from closecall.core.onnx.preprocessing import Preprocessing
@@ -19,6 +20,7 @@ from closecall.core.sources.images import (
     UnreadableImageError,
     _Room,
     grey_of,
+    read_halved,
     read_image,
     read_resized,
     resolution_of,
@@ -116,6 +118,40 @@ def test_the_cameras_orientation_is_respected(orientation: int, form: str) -> No
     grey = np.asarray(shown.convert("L"), dtype=float)
     assert grey[2:10, 2:10].mean() > 200
     assert grey[14:, 14:].mean() < 50
+
+
+@pytest.mark.parametrize("options", [{}, {"progressive": True}, {"subsampling": 0}], ids=str)
+@pytest.mark.parametrize("times", range(1, 6))
+@pytest.mark.parametrize("orientation", [1, 2, 3, 6, 8])
+@pytest.mark.parametrize("mode", ["RGB", "L", "CMYK"])
+def test_a_halved_jpeg_is_the_whole_one_made_smaller(
+    mode: str, orientation: int, times: int, options: dict[str, Any]
+) -> None:
+    """However often it is halved, and of whichever size: to a grey level or two, on smooth ground.
+
+    The pixels that are averaged are those of the image as it is stored, before it is turned upright.
+    """
+    rng = np.random.default_rng(times)
+    ground = Image.fromarray(rng.integers(40, 215, (3, 4, 3), dtype=np.uint8))
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    for size in ((640, 480), (401, 303), (97, 512)):
+        image = ground.resize(size, Image.Resampling.BICUBIC).convert(mode)
+        file = encoded(image, "JPEG", exif=exif, quality=95, **options)
+        whole = read_image(encoded(image, "JPEG", quality=95, **options), 1000).reduce(2**times)
+        whole.getexif()[0x0112] = orientation
+        ImageOps.exif_transpose(whole, in_place=True)
+        halved = read_halved(file, times)
+        assert halved is not None
+        assert (halved.mode, halved.size) == (whole.mode, whole.size)
+        difference = np.asarray(halved, dtype=float) - np.asarray(whole, dtype=float)
+        assert np.abs(difference).mean() < 2
+
+
+@pytest.mark.parametrize("form", ["PNG", "WEBP", "TIFF", "GIF", "BMP"])
+def test_other_formats_are_not_halved_while_decoding(form: str) -> None:
+    """Their decoders have no such thing: the caller shrinks the whole image."""
+    assert read_halved(encoded(Image.new("RGB", (64, 48)), form), 1) is None
 
 
 @pytest.mark.parametrize("orientation", range(1, 10))
