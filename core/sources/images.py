@@ -336,7 +336,7 @@ def _convertible(image: Image.Image) -> Image.Image:
 
 
 def _plain(image: Image.Image, ends: tuple[float, float] | None = None) -> Image.Image:
-    """Return a copy of `image` in mode RGB or L.
+    """Return `image` in mode RGB or L, loaded into memory.
 
     `ends` has the values of black and white, for images with more than 8 bits. By default, these are the
     darkest and the brightest value.
@@ -346,7 +346,12 @@ def _plain(image: Image.Image, ends: tuple[float, float] | None = None) -> Image
     if image.has_transparency_data:
         colours = image.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", colours.size, "white"), colours).convert("RGB")
-    return image.copy() if image.mode in ("RGB", "L") else image.convert("RGB")
+    if image.mode not in ("RGB", "L"):
+        return image.convert("RGB")
+    if image.format != "JPEG":
+        return image.copy()  # pixels that are not compressed may lie in the file, which is closed
+    image.load()
+    return image
 
 
 def _ends_of_type(image: Image.Image) -> tuple[float, float] | None:
