@@ -35,6 +35,10 @@ LEFT_SECONDS = 4.0
 ALIKE = 1.1
 """The headline treats two durations as equal if they differ by less than this factor."""
 
+CLEARLY_FASTER = 2.0
+"""The headline calls a strategy that scores as many items as the full scan faster only from this factor on.
+"""
+
 
 @dataclass(frozen=True)
 class Spread:
@@ -300,13 +304,13 @@ def headline(rows: Sequence[Row], n_items: int, word: str = "item") -> str:
     """Return the sentence that compares the strategy in use with the full scan.
 
     It calls a strategy faster or slower only if the quartiles of the two strategies' times do not overlap.
-    It compares nothing if the strategy scores as many items as the full scan.
+    It compares nothing if the strategy scores as many items as the full scan in nearly the same time.
     """
     hero = _hero(rows)
     if hero is None:
         return "Measuring the strategies…"
     full = next(row for row in rows if row.strategy == REFERENCE)
-    if hero.scored >= full.scored:
+    if hero.scored >= full.scored and hero.ratio < CLEARLY_FASTER:
         return f"Here {hero.label} scores all {hero.scored:,} {word}s, as a full scan does."
     faster = hero.ratio >= ALIKE and _takes_less(hero, full)
     slower = hero.ratio <= 1 / ALIKE and _takes_less(full, hero)

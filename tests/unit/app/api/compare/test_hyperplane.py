@@ -264,10 +264,15 @@ def test_the_headline_is_made_from_the_data(used, said):
 
 
 def test_the_headline_claims_no_speed_where_nothing_was_saved():
-    """An index that scores all items of a small pool is a full scan, however the two times came out."""
-    small = row("quick", in_use=True, ratio=1.4, scored=600)
+    """An index that scores all items of a small pool is a full scan, however the two times came out.
+
+    In a large pool, it reads less of each item.
+    """
     said = "Here Quick scores all 600 images, as a full scan does."
-    assert headline([FULL, small], 600, "image") == said
+    for ratio in (0.3, 1.4, 1.9):
+        assert headline([FULL, row("quick", in_use=True, ratio=ratio, scored=600)], 600, "image") == said
+    said = "Quick picks the same image as a full scan, 9.8 times faster."
+    assert headline([FULL, row("quick", in_use=True, ratio=9.8, scored=600)], 600, "image") == said
 
 
 @pytest.mark.parametrize(("spread", "said"), [(1.1, "1.4 times faster."), (1.5, "and takes as long.")])
