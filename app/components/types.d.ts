@@ -602,6 +602,7 @@ export interface ShownRow extends CompareRowBase {
   margin: Spread & { now: number };
   rank: number;
   typical_rank: number;
+  sought: "nearest" | "likeliest" | "other";
   scored: number;
   share: number;
 }

@@ -10,13 +10,13 @@ import logging
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from closecall.app.api.compare.lanes import BY_CHANCE, REFERENCE, Compared
-from closecall.app.api.compare.planes import Measurement, last_planes
+from closecall.app.api.compare.planes import Answers, Measurement, Sought, last_planes
 from closecall.app.display.phrases import counted, many_times, ordinal
 from closecall.app.display.strategy_labels import label_of, name_of
 from closecall.app.engine.selection_parameters import place_of_display
@@ -36,7 +36,8 @@ ALIKE = 1.1
 """The headline treats two durations as equal if they differ by less than this factor."""
 
 CLEARLY_FASTER = 2.0
-"""The headline calls a strategy that scores as many items as the full scan faster only from this factor on.
+"""The headline calls a strategy that scores as many items as the full scan faster or slower only from this
+factor on.
 """
 
 
@@ -78,10 +79,12 @@ class Row:
     margin : Spread
         |wᵀx + b| of the picked items.
     rank, typical_rank : int, float
-        `rank` is the number of items that are nearer to the newest hyperplane than the picked item.
+        `rank` is the picked item's rank for the newest hyperplane; see `app.api.compare.planes.Answers`.
         `typical_rank` is the median rank over all hyperplanes.
-    nearest : int
-        Number of hyperplanes for which no item is nearer than the picked item.
+    sought : str
+        What the selection for the newest hyperplane looked for.
+    found : dict of str to tuple of int
+        For each thing that was sought: the number of hyperplanes with rank 0, and that of all hyperplanes.
     scored, share : int, float
         Number of items scored for the newest hyperplane, and their share of the pool, 0 … 1.
     """
@@ -99,7 +102,8 @@ class Row:
     margin: Spread | None = None
     rank: int = 0
     typical_rank: float = 0.0
-    nearest: int = 0
+    sought: Sought = "nearest"
+    found: dict[Sought, tuple[int, int]] = field(default_factory=dict)
     scored: int = 0
     share: float = 0.0
 
@@ -249,7 +253,8 @@ class HyperplaneComparison:
             margin=Spread.of(answers.margins),
             rank=answers.ranks[0],
             typical_rank=float(np.median(answers.ranks)),
-            nearest=answers.ranks.count(0),
+            sought=answers.sought[0],
+            found=_found(answers),
             scored=answers.scored[0],
             share=answers.scored[0] / len(shown.pool),
         )
@@ -271,17 +276,32 @@ class HyperplaneComparison:
         medians += f" of {n} so far" if n_done < n else ""
         said = (
             f"{len(pool):,} items × {pool.n_features}, {which} "
-            f"({counted(newest.n_labels, 'label')}), one thread’s processor time, {medians}, "
+            f"({counted(len(newest.labels.y), 'label')}), one thread’s processor time, {medians}, "
             f"all timed side by side in this run."
         )
         hero = _hero(rows)
-        found = (
-            [f"{hero.label} finds the nearest item for {hero.nearest} of {n_done}."]
-            if hero is not None and n_done > 1
-            else []
-        )
+        found = _successes(hero) if hero is not None and n_done > 1 else []
         covered = {label_of(word): one.strategy.n_items for word, one in shown.answers.items() if one.ranks}
         return " ".join([said, *found, *_lag(covered, len(pool))])
+
+
+def _found(answers: Answers) -> dict[Sought, tuple[int, int]]:
+    """See `Row.found`."""
+    ranks: dict[Sought, list[int]] = {}
+    for sought, rank in zip(answers.sought, answers.ranks, strict=False):
+        ranks.setdefault(sought, []).append(rank)
+    return {sought: (of.count(0), len(of)) for sought, of in ranks.items()}
+
+
+def _successes(hero: Row) -> list[str]:
+    """Return a sentence about how often a strategy found what it sought, if it sought the best."""
+    words: tuple[tuple[Sought, str], ...] = (("nearest", "nearest item"), ("likeliest", "likeliest yes"))
+    told = [
+        f"the {word} for {hero.found[sought][0]} of {hero.found[sought][1]}"
+        for sought, word in words
+        if sought in hero.found
+    ]
+    return [f"{hero.label} finds {' and '.join(told)}."] if told else []
 
 
 def _lag(covered: Mapping[str, int], n_items: int) -> list[str]:
@@ -304,18 +324,24 @@ def headline(rows: Sequence[Row], n_items: int, word: str = "item") -> str:
     """Return the sentence that compares the strategy in use with the full scan.
 
     It calls a strategy faster or slower only if the quartiles of the two strategies' times do not overlap.
-    It compares nothing if the strategy scores as many items as the full scan in nearly the same time.
+    It compares nothing if the strategy does what the full scan does, in about the same time. A strategy that
+    did not look for the nearest item is not compared with what the full scan picks.
     """
     hero = _hero(rows)
     if hero is None:
         return "Measuring the strategies…"
     full = next(row for row in rows if row.strategy == REFERENCE)
-    if hero.scored >= full.scored and hero.ratio < CLEARLY_FASTER:
+    if hero.sought == "other":
+        return f"Here {hero.label} looks beyond the hyperplane, for {word}s of other kinds."
+    is_like_a_scan = hero.scored >= full.scored and not hero.rank
+    if is_like_a_scan and 1 / CLEARLY_FASTER < hero.ratio < CLEARLY_FASTER:
         return f"Here {hero.label} scores all {hero.scored:,} {word}s, as a full scan does."
     faster = hero.ratio >= ALIKE and _takes_less(hero, full)
     slower = hero.ratio <= 1 / ALIKE and _takes_less(full, hero)
-    if hero.rank:
-        picks = f"{hero.label} picks the {ordinal(hero.rank + 1)} nearest of {n_items:,} {word}s"
+    if hero.rank or hero.sought == "likeliest":
+        best = "likeliest yes" if hero.sought == "likeliest" else "nearest"
+        place = f"{ordinal(hero.rank + 1)} {best}" if hero.rank else best
+        picks = f"{hero.label} picks the {place} of {n_items:,} {word}s"
         if faster:
             return f"{picks}, {many_times(hero.ratio)} faster than a full scan."
         return (

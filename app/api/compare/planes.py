@@ -12,7 +12,8 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import cache, partial
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from closecall.core.evaluation.rank import BruteForce
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import QueryStrategy
+from closecall.core.selection.requests import LabeledItems, Selection
 from closecall.storage import LabelState, Standing
 
 if TYPE_CHECKING:
@@ -41,6 +43,9 @@ This is larger than `LAST`, because some answers do not change the hyperplane.
 LEAST_TIMES = 9
 """Minimum number of timed selections per strategy; with fewer hyperplanes, each is used several times."""
 
+Sought = Literal["nearest", "likeliest", "other"]
+"""What a selection looked for: the smallest |wᵀx + b|, the largest wᵀx + b, or neither."""
+
 _FINE = 1e-5  # resolution in seconds; a coarser clock can't time a look-up
 _clock = time.thread_time if time.get_clock_info("thread_time").resolution <= _FINE else time.perf_counter
 
@@ -54,15 +59,15 @@ class Plane:
     hyperplane : Hyperplane
     answered : array of int64, ascending
         Items that have an answer and therefore can't be picked.
-    n_labels : int
-        Number of labels that the hyperplane was trained on, including the question's example images.
+    labels : LabeledItems
+        The labels that the hyperplane was trained on, including the question's example images.
     through : int
         The log position. It is also the seed for strategies that pick at random.
     """
 
     hyperplane: Hyperplane
     answered: NDArray[np.int64]
-    n_labels: int
+    labels: LabeledItems
     through: int
 
 
@@ -83,7 +88,7 @@ def last_planes(concept: LiveConcept, pool: Pool) -> list[Plane]:
         through = before[-1].id if before else 0
         trained = train_concept(pool, standing.labels, before, record, examples_through=through)
         if trained.hyperplane is not None and len(planes) < LAST:
-            found = Plane(trained.hyperplane, standing.answered, trained.n_labels, trained.through)
+            found = Plane(trained.hyperplane, standing.answered, trained.labels, trained.through)
             planes.setdefault(trained.hyperplane.digest, found)
     return list(planes.values())
 
@@ -97,8 +102,10 @@ class Answers:
     strategy : QueryStrategy
         Fitted to the pool.
     items, margins, ranks, scored : list
-        For each hyperplane: the picked item, its |wᵀx + b|, the number of nearer items, and the number of
-        items scored.
+        For each hyperplane: the picked item, its |wᵀx + b|, its rank, and the number of items scored. The
+        rank is the number of nearer items; or that of items with a larger wᵀx + b, if such items were sought.
+    sought : list of str
+        For each hyperplane, what the selection looked for.
     seconds : list of float
         Time of each selection, in seconds. If there are few hyperplanes, the strategy selects several times
         for each.
@@ -111,6 +118,7 @@ class Answers:
     margins: list[float] = field(default_factory=list)
     ranks: list[int] = field(default_factory=list)
     scored: list[int] = field(default_factory=list)
+    sought: list[Sought] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     failure: str | None = None
 
@@ -152,18 +160,21 @@ class Measurement:
         first = self._steps % max(1, len(going))
         found = [(answers, self._ask(answers, plane)) for answers in going[first:] + going[:first]]
         if is_new:
-            exact = BruteForce(self.pool, plane.hyperplane, exclude=plane.answered)
+            exact = cache(partial(BruteForce, self.pool, plane.hyperplane, exclude=plane.answered))
             for answers, item in found:
                 if item is not None:
                     answers.items.append(item)
-                    answers.ranks.append(exact.rank(item))
+                    key = np.negative if answers.sought[-1] == "likeliest" else np.abs
+                    answers.ranks.append(exact(key=key).rank(item))
         self._steps += 1
 
     def _ask(self, answers: Answers, plane: Plane) -> int | None:
         """Return the item that the strategy picks for the hyperplane, or None if the strategy fails."""
         started = _clock()
         try:
-            selection = answers.strategy.select(plane.hyperplane, exclude=plane.answered, seed=plane.through)
+            selection = answers.strategy.select(
+                plane.hyperplane, exclude=plane.answered, seed=plane.through, labels=plane.labels
+            )
         except Exception as error:
             log.exception("%s can't answer", answers.strategy.name)
             answers.failure = f"It can't answer here: {error or type(error).__name__}"
@@ -172,4 +183,13 @@ class Measurement:
         if len(answers.margins) < len(self.planes):
             answers.margins.append(float(selection.margins[0]))
             answers.scored.append(selection.scored)
+            answers.sought.append(_sought(answers.strategy, selection))
         return int(selection.ids[0])
+
+
+def _sought(strategy: QueryStrategy, selection: Selection) -> Sought:
+    """Return what a selection of one item looked for: the nearest, unless its part looks for others."""
+    part = selection.parts[0] if selection.parts else strategy.name
+    if part in ("likely", "likely-positive"):
+        return "likeliest"
+    return "other" if selection.parts and part != "margin" else "nearest"

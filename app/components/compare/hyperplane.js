@@ -170,15 +170,17 @@ class Row {
       part.hidden = !isShown;
     this.note.hidden = isShown;
     say(this.note, isShown ? "" : row.message);
-    say(this.brief, isShown ? `rank ${whole(row.rank)}` : "");
+    say(this.brief, isShown ? ranked(row).join(" ") : "");
     if (!isShown) return;
     if (this.image.src !== row.src) this.image.src = row.src;
-    this.image.alt = `${row.alt}${row.rank ? "" : ", the nearest"}`;
-    this.pick.dataset.nearest = String(row.rank === 0);
+    const isNearest = row.sought === "nearest" && row.rank === 0;
+    this.image.alt = `${row.alt}${isNearest ? ", the nearest" : ""}`;
+    this.pick.dataset.nearest = String(isNearest);
     this.time.replaceChildren(...time.lines(), ...this.timed(row, time, full));
     this.distances.show(row.margin, margin);
     this.margin.setAttribute("aria-label", spokenSpread(row.margin));
-    this.rank.show(whole(row.rank), `median ${whole(row.typical_rank)}`);
+    const [, rank, by] = ranked(row);
+    this.rank.show(rank, by || `median ${whole(row.typical_rank)}`);
     this.scored.show(whole(row.scored), percentage(row.share));
   }
 
@@ -245,3 +247,13 @@ function ratioOf({ strategy, ratio }) {
 }
 
 export default mounting(Comparison);
+
+/**
+ * Return a row's rank in words: what it is, its number, and what it goes by if that is not nearness.
+ *
+ * @param {ShownRow} row
+ */
+function ranked({ sought, rank }) {
+  if (sought === "other") return ["rank", "–", "not sought"];
+  return ["rank", whole(rank), sought === "likeliest" ? "by wᵀx" : ""];
+}

@@ -16,7 +16,7 @@ from closecall.app.api.compare.lanes import COMPARED
 from closecall.app.api.compare.planes import LEAST_TIMES, Measurement, last_planes
 from closecall.app.sessions.full_scan_check import compare
 from closecall.core.errors import InputError
-from closecall.core.evaluation.rank import margins_of
+from closecall.core.evaluation.rank import margins_of, scores_of
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import make_strategy
 from closecall.core.selection.random import RandomSampling
@@ -63,11 +63,17 @@ def test_the_rows_say_what_sorting_all_items_gives(session, compared):
     page = settled(HyperplaneComparison(session))
     plane, *_ = last_planes(session.concept, pool)
     items, margins = by_hand(pool, plane)
+    free = np.sort(items)
+    scores = scores_of(pool.rows_of(free), plane.hyperplane)
+    likeliest_first = free[np.argsort(-scores, kind="stable")].tolist()
     assert [row["strategy"] for row in page["rows"]] == compared
     for row in page["rows"]:
         assert row["state"] == "shown"
-        assert row["rank"] == items.index(row["item"])
-        assert row["margin"]["now"] == pytest.approx(margins[row["rank"]], abs=1e-9)
+        place = items.index(row["item"])
+        assert row["margin"]["now"] == pytest.approx(margins[place], abs=1e-9)
+        if row["sought"] == "likeliest":
+            place = likeliest_first.index(row["item"])
+        assert row["rank"] == place
         assert row["src"].startswith("data:image")
         assert row["ms"]["low"] <= row["ms"]["median"] <= row["ms"]["high"]
     by_name = {row["strategy"]: row for row in page["rows"]}
@@ -162,7 +168,8 @@ def test_the_hyperplanes_are_those_of_the_log(session):
     assert len(set(digests)) == len(digests)
     assert digests[0] == session.shown.hyperplane_digest
     assert project.log.selection(card["item"]["selection"]).hyperplane_digest in digests
-    assert [plane.n_labels for plane in planes] == sorted((p.n_labels for p in planes), reverse=True)
+    sizes = [len(plane.labels.y) for plane in planes]
+    assert sizes == sorted(sizes, reverse=True)
     assert last.item in planes[0].answered
 
 
@@ -269,10 +276,49 @@ def test_the_headline_claims_no_speed_where_nothing_was_saved():
     In a large pool, it reads less of each item.
     """
     said = "Here Quick scores all 600 images, as a full scan does."
-    for ratio in (0.3, 1.4, 1.9):
+    for ratio in (0.6, 1.4, 1.9):
         assert headline([FULL, row("quick", in_use=True, ratio=ratio, scored=600)], 600, "image") == said
-    said = "Quick picks the same image as a full scan, 9.8 times faster."
-    assert headline([FULL, row("quick", in_use=True, ratio=9.8, scored=600)], 600, "image") == said
+    for ratio, said in ((9.8, "9.8 times faster."), (0.2, "but takes 5.0 times as long.")):
+        used = row("quick", in_use=True, ratio=ratio, scored=600)
+        assert headline([FULL, used], 600, "image") == f"Quick picks the same image as a full scan, {said}"
+    missed = row("quick", in_use=True, ratio=1.0, scored=600, rank=2)
+    said = "Quick picks the 3rd nearest of 600 images, and takes as long as a full scan."
+    assert headline([FULL, missed], 600, "image") == said
+
+
+@pytest.mark.parametrize(
+    ("used", "said"),
+    [
+        ({}, "Quick picks the likeliest yes of 600 images, 8.0 times faster than a full scan."),
+        ({"rank": 2}, "Quick picks the 3rd likeliest yes of 600 images, 8.0 times faster than a full scan."),
+        (
+            {"sought": "other", "rank": 4},
+            "Here Quick looks beyond the hyperplane, for images of other kinds.",
+        ),
+    ],
+)
+def test_the_headline_judges_a_pick_by_what_was_sought(used, said):
+    """A likely positive is far from the hyperplane, and none the worse for it."""
+    known = {"in_use": True, "ratio": 8.0, "scored": 300, "sought": "likeliest"} | used
+    assert headline([FULL, row("quick", **known)], 600, "image") == said
+
+
+@pytest.mark.parametrize(("noes", "sought"), [(1, "nearest"), (12, "likeliest")])
+def test_auto_picks_here_what_it_picks_on_the_card(session, monkeypatch, noes, sought):
+    """It goes by the labels, too: while yes is rare, by the largest wᵀx, and the rank is by that."""
+    monkeypatch.setattr(lanes, "COMPARED", ("random", "exhaustive", "auto"))
+    pool = session.project.pool
+    for word in ["yes"] + ["no"] * noes:
+        submit(session, [answer(card_of(session), word)])
+    page = settled(HyperplaneComparison(session))
+    plane, *_ = last_planes(session.concept, pool)
+    row = next(row for row in page["rows"] if row["strategy"] == "auto")
+    free = np.setdiff1d(pool.ids, plane.answered)
+    scores = scores_of(pool.rows_of(free), plane.hyperplane)
+    keys = -scores if sought == "likeliest" else np.abs(scores)
+    assert row["sought"] == sought
+    assert row["item"] == free[np.argsort(keys, kind="stable")[0]]
+    assert row["rank"] == 0
 
 
 @pytest.mark.parametrize(("spread", "said"), [(1.1, "1.4 times faster."), (1.5, "and takes as long.")])
