@@ -35,7 +35,7 @@ LEAST_SIDE = 64
 """Minimum number of pixels on the longer side of a level; level 0 may be smaller."""
 
 KEPT_PIXELS = 1 << 26
-"""Maximum number of decoded pixels that are kept: 200 MB. The image used last is kept whatever its size."""
+"""Maximum number of decoded pixels that are kept: 270 MB. The image used last is kept whatever its size."""
 
 KEPT_SECONDS = 20.0
 """Decoded images are kept for this many seconds after their last use."""

@@ -21,8 +21,8 @@ class OverMarginIndex(QueryStrategy):
     Parameters
     ----------
     budget : int or None
-        Budget of the margin index; see `core.selection.margin.MarginIndex`. Parts without it have no
-        budget.
+        Budget of the margin index; see `core.selection.margin.MarginIndex`. Parts that don't use the index
+        have no budget.
     confidence : float or None
         Confidence of the margin index.
     random_state : int

@@ -42,8 +42,8 @@ class Selection:
     probability : float or None
         Probability with which each selected item was selected, if the strategy knows it.
     parts : tuple of str
-        For a strategy that combines others, such as a mixture, the part that selected each item: a name in
-        `core.selection.mixture.PARTS`. Empty for other strategies.
+        For a strategy that combines others, the part that selected each item: a name in
+        `core.selection.mixture.PARTS`, or "unlike" of `core.selection.auto`. Empty for other strategies.
     missing : int
         Number of rows that the search should have read but could not read in time; 0 if it is complete. Only
         searches with the help of workers (`core.workers`) can be incomplete.

@@ -130,6 +130,11 @@ class Enlarged(Source):
         """See `Source.whole_image` and `image`."""
         return self._variant(item, self.source.whole_image)
 
+    def halved_image(self, item: int, times: int) -> Image.Image | None:
+        """See `Source.halved_image`. If the item is a variant, it is drawn from its whole original."""
+        origins, variants = self._origins(np.array([item]))
+        return None if variants[0] else self.source.halved_image(int(origins[0]), times)
+
     def resized_image(self, item: int, resizing: Callable[[int, int], Resizing]) -> Image.Image:
         """See `Source.resized_image`. If the item is no variant, `source` resizes it.
 

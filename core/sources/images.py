@@ -126,6 +126,8 @@ def read_halved(file: Path | BinaryIO, times: int) -> Image.Image | None:
     """
     with _opened(file) as image:
         width, height = image.size
+        if image.format not in ("JPEG", "MPO"):
+            return None
         drafted = image.draft(image.mode, (max(1, width >> times), max(1, height >> times)))
         if drafted is None:
             return None

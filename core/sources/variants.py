@@ -133,6 +133,10 @@ class Variants(Source):
         """See `Source.whole_image` and `image`."""
         return self.source.whole_image(self._origin(item))
 
+    def halved_image(self, item: int, times: int) -> Image.Image | None:
+        """See `Source.halved_image` and `image`."""
+        return self.source.halved_image(self._origin(item), times)
+
     def grey(self, items: Items) -> tuple[NDArray[np.float32], list[Problem]]:
         """See `Source.grey`. The images are those of the pool's items."""
         grey, problems = self.source.grey(self._origins(items)[0])

@@ -64,10 +64,10 @@ HEAD = (
 )
 
 OVER_DRAWS = ("strategy", "rank + 1", f"of {BASELINE}", "of scan", f"of {BASELINE}")
+"""Head of the table with intervals over draws: strategy, ranks and their ratios, times and their ratios."""
 
 READY_SECONDS = 120.0
 """Maximum number of seconds to wait until the workers of a cluster are ready."""
-"""Head of the table with intervals over draws: strategy, ranks and their ratios, times and their ratios."""
 
 
 def short(number: float) -> str:
