@@ -250,6 +250,8 @@ export interface Check {
   problem: string | null;
   /** Whether items are judged by wᵀx + b, as likely positives are; otherwise by |wᵀx + b|. */
   by_score: boolean;
+  /** Whether a part of the strategy selected the item for neither. */
+  is_apart: boolean;
   rank: number;
   items: number;
   value: number;

@@ -33,7 +33,7 @@ The strategy should have read these rows (`core.workers.crew`). Such a selection
 """
 
 PART = "part"
-"""Selection parameter: the part of the mixture strategy that chose the item."""
+"""Selection parameter: the part of the strategy that chose the item; see `core.selection.Selection.parts`."""
 
 BATCH = "batch"
 """Selection parameter of items selected together.
@@ -164,6 +164,14 @@ def is_hurried(record: SelectionRecord) -> bool:
 def seeks_largest(record: SelectionRecord) -> bool:
     """Return whether the item was selected as a likely positive, for its large wᵀx + b."""
     return record.strategy == "likely-positive" or record.parameters.get(PART) == "likely"
+
+
+def seeks_other(record: SelectionRecord) -> bool:
+    """Return whether a part of the strategy selected the item for neither its nearness nor its wᵀx + b.
+
+    These are Mixture's random items, and Auto's items unlike the labeled ones.
+    """
+    return record.parameters.get(PART) in ("random", "unlike")
 
 
 def missing_rows(record: SelectionRecord) -> int:

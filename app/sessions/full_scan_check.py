@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from closecall.app.engine.exclusion import excluded_then, standing_then
-from closecall.app.engine.selection_parameters import GROUPS, description_of, seeks_largest
+from closecall.app.engine.selection_parameters import GROUPS, description_of, seeks_largest, seeks_other
 from closecall.app.engine.training import train_concept
 from closecall.app.indexes.full_scan import factor_of
 from closecall.core.errors import InputError
@@ -38,6 +38,8 @@ class Comparison:
     ----------
     by_score : bool
         Whether the strategy looked for the largest wᵀx + b. Otherwise, items are judged by |wᵀx + b|.
+    is_apart : bool
+        Whether a part of the strategy selected the item for neither.
     rank : int
         Number of selectable items that are nearer to the hyperplane than the selected item, or that have a
         larger score.
@@ -53,6 +55,7 @@ class Comparison:
     """
 
     by_score: bool
+    is_apart: bool
     rank: int
     items: int
     value: float
@@ -99,6 +102,7 @@ def compare(session: SessionState, selection_id: str) -> Comparison:
     value, of_best = (scores if by_score else np.abs(scores)).tolist()
     return Comparison(
         by_score=by_score,
+        is_apart=seeks_other(record),
         rank=brute_force.rank(record.item),
         items=int(np.isfinite(brute_force.keys).sum()),
         value=value,

@@ -11,7 +11,7 @@ import numpy as np
 
 from closecall.app.display.phrases import counted
 from closecall.app.display.strategy_labels import label_of
-from closecall.app.engine.selection_parameters import is_hurried, seeks_largest
+from closecall.app.engine.selection_parameters import is_hurried, seeks_largest, seeks_other
 from closecall.storage import SelectionRecord
 
 MOST_LISTED = 20
@@ -23,6 +23,9 @@ HURRIED_RANKS = ", hurried"
 
 BY_SCORE = ", by score"
 """Suffix of the keys of `Findings.ranks` for likely positives; see `seeks_largest`."""
+
+OTHERS = ", not near"
+"""Suffix of the keys of `Findings.ranks` for items that need not be near; see `seeks_other`."""
 
 
 @dataclass
@@ -46,7 +49,8 @@ class Findings:
         For each strategy, the ranks of the items selected when there was a hyperplane. The rank of an item is
         the number of eligible items nearer to the hyperplane or, for likely positives, with a larger score.
         Items selected earlier in the same batch are not counted. Likely positives have their own keys, and so
-        have hurried selections, which may be less accurate; see `name_of_ranks`.
+        have other items that need not be near, and hurried selections, which may be less accurate; see
+        `name_of_ranks`.
     problems : list of str
         One sentence for each disagreement between the log and the replay.
     """
@@ -109,8 +113,8 @@ class Findings:
 
 def name_of_ranks(record: SelectionRecord) -> str:
     """Return the key of a selection in `Findings.ranks`: the strategy, and suffixes for its kind."""
-    by_score = BY_SCORE if seeks_largest(record) else ""
-    return record.strategy + by_score + (HURRIED_RANKS if is_hurried(record) else "")
+    kind = BY_SCORE if seeks_largest(record) else OTHERS if seeks_other(record) else ""
+    return record.strategy + kind + (HURRIED_RANKS if is_hurried(record) else "")
 
 
 def _label_of_ranks(name: str) -> str:

@@ -69,6 +69,7 @@ export class FullScan {
 function comparison({
   problem,
   by_score: byScore,
+  is_apart: isApart,
   rank,
   items,
   value,
@@ -85,6 +86,7 @@ function comparison({
     : `${rank < 2 ? "is" : "are"} nearer`;
   const beside = rank === 0 ? "the best there is" : `the best is ${figure(best)}`;
   return [
+    ...(isApart ? [element("span", {}, "This item need not be near. ")] : []),
     element("span", {}, element("strong", {}, `Rank ${whole(rank)}`), `: ${those} ${before}. `),
     element("span", {}, `${byScore ? "wᵀx" : "|wᵀx|"} is ${figure(value)}, ${beside}. `),
     element("span", {}, `${ms(own)}, a full scan ${scanTime(scan)} ms: ${ratio(scan / own)}.`),

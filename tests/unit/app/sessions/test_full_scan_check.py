@@ -125,3 +125,19 @@ def test_a_check_is_said_when_it_is_done(session):
     wrong.start(session.project.executor)
     assert wrong.wait(30)
     assert "no selection" in wrong.state()["problem"]
+
+
+def test_random_items_of_a_mixture_are_said_to_need_no_nearness(tmp_path):
+    """Their rank says nothing about the index."""
+    with open_workspace(tmp_path) as workspace:
+        project = new_project(workspace)
+        wait_for_index(project, "mixture")
+        session = project.session(project.log.start_session(1, "ada", "mixture", seed=5).id)
+        label(session, 12)
+        told = set()
+        for _ in range(16):
+            part = session.shown.parameters["part"]
+            assert compare(session, session.shown.id).is_apart == (part == "random")
+            told.add(part)
+            label(session, 1)
+        assert {"random", "margin"} <= told
