@@ -332,7 +332,7 @@ def headline(rows: Sequence[Row], n_items: int, word: str = "item") -> str:
         return "Measuring the strategies…"
     full = next(row for row in rows if row.strategy == REFERENCE)
     if hero.sought == "other":
-        return f"Here {hero.label} looks beyond the hyperplane, for {word}s of other kinds."
+        return f"Here {hero.label} looks for something other than the nearest {word}."
     is_like_a_scan = hero.scored >= full.scored and not hero.rank
     if is_like_a_scan and 1 / CLEARLY_FASTER < hero.ratio < CLEARLY_FASTER:
         return f"Here {hero.label} scores all {hero.scored:,} {word}s, as a full scan does."

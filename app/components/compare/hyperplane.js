@@ -170,7 +170,7 @@ class Row {
       part.hidden = !isShown;
     this.note.hidden = isShown;
     say(this.note, isShown ? "" : row.message);
-    say(this.brief, isShown ? ranked(row).join(" ") : "");
+    say(this.brief, isShown ? `rank ${rankOf(row)}` : "");
     if (!isShown) return;
     if (this.image.src !== row.src) this.image.src = row.src;
     const isNearest = row.sought === "nearest" && row.rank === 0;
@@ -179,8 +179,8 @@ class Row {
     this.time.replaceChildren(...time.lines(), ...this.timed(row, time, full));
     this.distances.show(row.margin, margin);
     this.margin.setAttribute("aria-label", spokenSpread(row.margin));
-    const [, rank, by] = ranked(row);
-    this.rank.show(rank, by || `median ${whole(row.typical_rank)}`);
+    const beside = { nearest: `median ${whole(row.typical_rank)}`, likeliest: "by wᵀx", other: "not sought" };
+    this.rank.show(rankOf(row), beside[row.sought]);
     this.scored.show(whole(row.scored), percentage(row.share));
   }
 
@@ -246,14 +246,9 @@ function ratioOf({ strategy, ratio }) {
   return `${times >= 9.95 ? whole(times) : times.toFixed(1)}× ${ratio > 1 ? "faster" : "slower"}`;
 }
 
-export default mounting(Comparison);
-
-/**
- * Return a row's rank in words: what it is, its number, and what it goes by if that is not nearness.
- *
- * @param {ShownRow} row
- */
-function ranked({ sought, rank }) {
-  if (sought === "other") return ["rank", "–", "not sought"];
-  return ["rank", whole(rank), sought === "likeliest" ? "by wᵀx" : ""];
+/** @param {ShownRow} row */
+function rankOf({ sought, rank }) {
+  return sought === "other" ? "–" : whole(rank);
 }
+
+export default mounting(Comparison);

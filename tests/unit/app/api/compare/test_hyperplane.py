@@ -293,7 +293,7 @@ def test_the_headline_claims_no_speed_where_nothing_was_saved():
         ({"rank": 2}, "Quick picks the 3rd likeliest yes of 600 images, 8.0 times faster than a full scan."),
         (
             {"sought": "other", "rank": 4},
-            "Here Quick looks beyond the hyperplane, for images of other kinds.",
+            "Here Quick looks for something other than the nearest image.",
         ),
     ],
 )
