@@ -403,16 +403,24 @@ def test_the_resolution_is_that_of_the_whole_image(source: Source) -> None:
             assert resolution == source.whole_image(item).size
 
 
-def test_a_halved_image_is_that_of_the_whole_one(source: Source) -> None:
-    """A source may decode it in its own way, or leave it to the caller."""
-    if source.resolution(0) is None:
-        return
-    whole = source.whole_image(0).reduce(2)
-    halved = source.halved_image(0, 1)
-    if halved is not None:
-        assert halved.mode in ("RGB", "L")
-        assert halved.size == whole.size
-        difference = np.asarray(halved.convert("L"), dtype=float) - np.asarray(
-            whole.convert("L"), dtype=float
-        )
-        assert np.abs(difference).mean() < 8
+def test_sources_over_photographs_halve_them_while_decoding(tmp_path: Path) -> None:
+    """JPEG files in a folder can be decoded at a smaller size, whatever reads them; changed copies cannot."""
+    for number in range(N):
+        file = tmp_path / "photos" / f"{number}.jpg"
+        file.parent.mkdir(exist_ok=True)
+        Image.linear_gradient("L").rotate(15 * number).resize((301, 200)).save(file, quality=95)
+    folder = Folder(tmp_path / "photos")
+    np.save(tmp_path / "rows.npy", np.eye(N, dtype=np.float32))
+    enlarged = Enlarged(folder, 2)
+    others = [
+        Described(folder, "edges"),
+        Arrays(tmp_path / "rows.npy", tmp_path / "photos"),
+        Variants(build(folder, tmp_path / "pool").path, 2 * N),
+    ]
+    for source in (folder, enlarged, *others):
+        halved = source.halved_image(0, 1)
+        assert halved is not None
+        assert halved.size == (151, 100)
+        whole = np.asarray(source.whole_image(0).reduce(2), dtype=float)
+        assert np.abs(np.asarray(halved, dtype=float) - whole).mean() < 2
+    assert enlarged.halved_image(len(enlarged) - 1, 1) is None
