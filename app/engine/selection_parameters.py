@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from closecall.storage import SelectionRecord
 
 SKIPPED_TOO = "skipped_too"
@@ -31,6 +33,9 @@ INCOMPLETE = "incomplete"
 
 The strategy should have read these rows (`core.workers.crew`). Such a selection can't be repeated.
 """
+
+Sought = Literal["nearest", "likeliest", "other"]
+"""What a selection looked for: the smallest |wᵀx + b|, the largest wᵀx + b, or neither."""
 
 PART = "part"
 """Selection parameter: the part of the strategy that chose the item; see `core.selection.Selection.parts`."""
@@ -161,17 +166,20 @@ def is_hurried(record: SelectionRecord) -> bool:
     return HURRIED in record.parameters
 
 
-def seeks_largest(record: SelectionRecord) -> bool:
-    """Return whether the item was selected as a likely positive, for its large wᵀx + b."""
-    return record.strategy == "likely-positive" or record.parameters.get(PART) == "likely"
+def sought(strategy: str, part: str) -> Sought:
+    """Return what a strategy's part looks for; `part` is empty for strategies without parts.
 
-
-def seeks_other(record: SelectionRecord) -> bool:
-    """Return whether a part of the strategy selected the item for neither its nearness nor its wᵀx + b.
-
-    These are Mixture's random items, and Auto's items unlike the labeled ones.
+    Mixture's random items, and Auto's items unlike the labeled ones, need not be near the hyperplane. All
+    items of strategies without parts are judged by nearness, except likely positives.
     """
-    return record.parameters.get(PART) in ("random", "unlike")
+    if part == "likely" or strategy == "likely-positive":
+        return "likeliest"
+    return "other" if part in ("random", "unlike") else "nearest"
+
+
+def sought_by(record: SelectionRecord) -> Sought:
+    """Return what a logged selection looked for; see `sought`."""
+    return sought(record.strategy, str(record.parameters.get(PART, "")))
 
 
 def missing_rows(record: SelectionRecord) -> int:

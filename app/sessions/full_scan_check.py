@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from closecall.app.engine.exclusion import excluded_then, standing_then
-from closecall.app.engine.selection_parameters import GROUPS, description_of, seeks_largest, seeks_other
+from closecall.app.engine.selection_parameters import GROUPS, description_of, sought_by
 from closecall.app.engine.training import train_concept
 from closecall.app.indexes.full_scan import factor_of
 from closecall.core.errors import InputError
@@ -89,7 +89,7 @@ def compare(session: SessionState, selection_id: str) -> Comparison:
     pool = pool.prefix(record.items_total)
     hyperplane = _hyperplane_then(session, record, standing)
     exclude = excluded_then(standing, record)
-    by_score = seeks_largest(record)
+    by_score = sought_by(record) == "likeliest"
     key = np.negative if by_score else np.abs
     alone = pool.alone()  # so the scan is complete
     reader, query = RowReader(alone), Query(hyperplane, 1, sorted_ids(exclude), 0)
@@ -102,7 +102,7 @@ def compare(session: SessionState, selection_id: str) -> Comparison:
     value, of_best = (scores if by_score else np.abs(scores)).tolist()
     return Comparison(
         by_score=by_score,
-        is_apart=seeks_other(record),
+        is_apart=sought_by(record) == "other",
         rank=brute_force.rank(record.item),
         items=int(np.isfinite(brute_force.keys).sum()),
         value=value,

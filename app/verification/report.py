@@ -11,7 +11,7 @@ import numpy as np
 
 from closecall.app.display.phrases import counted
 from closecall.app.display.strategy_labels import label_of
-from closecall.app.engine.selection_parameters import is_hurried, seeks_largest, seeks_other
+from closecall.app.engine.selection_parameters import is_hurried, sought_by
 from closecall.storage import SelectionRecord
 
 MOST_LISTED = 20
@@ -22,10 +22,10 @@ HURRIED_RANKS = ", hurried"
 """Suffix of the keys of `Findings.ranks` for hurried selections; see `is_hurried`."""
 
 BY_SCORE = ", by score"
-"""Suffix of the keys of `Findings.ranks` for likely positives; see `seeks_largest`."""
+"""Suffix of the keys of `Findings.ranks` for likely positives; see `sought`."""
 
 OTHERS = ", not near"
-"""Suffix of the keys of `Findings.ranks` for items that need not be near; see `seeks_other`."""
+"""Suffix of the keys of `Findings.ranks` for items that need not be near; see `sought`."""
 
 
 @dataclass
@@ -113,7 +113,7 @@ class Findings:
 
 def name_of_ranks(record: SelectionRecord) -> str:
     """Return the key of a selection in `Findings.ranks`: the strategy, and suffixes for its kind."""
-    kind = BY_SCORE if seeks_largest(record) else OTHERS if seeks_other(record) else ""
+    kind = {"nearest": "", "likeliest": BY_SCORE, "other": OTHERS}[sought_by(record)]
     return record.strategy + kind + (HURRIED_RANKS if is_hurried(record) else "")
 
 

@@ -30,7 +30,7 @@ from closecall.app.engine.selection_parameters import (
     SIMILAR,
     WORDS,
     description_of,
-    seeks_largest,
+    sought_by,
 )
 from closecall.app.projects.config import ProjectFile
 from closecall.app.projects.descriptions import FIRST
@@ -370,7 +370,7 @@ def _ranks(replay: Replay, then: Pool, findings: Findings) -> list[int]:
     """Return the rank of each selected item, as defined in `Findings.ranks`."""
     scores = _scores(replay, then, findings)
     assert replay.trained.hyperplane is not None
-    keys = [np.negative if seeks_largest(record) else np.abs for record in replay.records]
+    keys = [np.negative if sought_by(record) == "likeliest" else np.abs for record in replay.records]
     of_pool = {
         key: BruteForce(then, replay.trained.hyperplane, exclude=replay.exclude, key=key) for key in {*keys}
     }

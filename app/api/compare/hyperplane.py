@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from closecall.app.api.compare.lanes import BY_CHANCE, REFERENCE, Compared
-from closecall.app.api.compare.planes import Answers, Measurement, Sought, last_planes
+from closecall.app.api.compare.planes import Answers, Measurement, last_planes
 from closecall.app.display.phrases import counted, many_times, ordinal
 from closecall.app.display.strategy_labels import label_of, name_of
-from closecall.app.engine.selection_parameters import place_of_display
+from closecall.app.engine.selection_parameters import Sought, place_of_display
 from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
 

@@ -13,17 +13,18 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from closecall.app.engine.selection_parameters import Sought, sought
 from closecall.app.engine.training import train_concept
 from closecall.core.evaluation.rank import BruteForce
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import QueryStrategy
-from closecall.core.selection.requests import LabeledItems, Selection
+from closecall.core.selection.requests import LabeledItems
 from closecall.storage import LabelState, Standing
 
 if TYPE_CHECKING:
@@ -42,9 +43,6 @@ This is larger than `LAST`, because some answers do not change the hyperplane.
 
 LEAST_TIMES = 9
 """Minimum number of timed selections per strategy; with fewer hyperplanes, each is used several times."""
-
-Sought = Literal["nearest", "likeliest", "other"]
-"""What a selection looked for: the smallest |wᵀx + b|, the largest wᵀx + b, or neither."""
 
 _FINE = 1e-5  # resolution in seconds; a coarser clock can't time a look-up
 _clock = time.thread_time if time.get_clock_info("thread_time").resolution <= _FINE else time.perf_counter
@@ -183,13 +181,6 @@ class Measurement:
         if len(answers.margins) < len(self.planes):
             answers.margins.append(float(selection.margins[0]))
             answers.scored.append(selection.scored)
-            answers.sought.append(_sought(answers.strategy, selection))
+            part = selection.parts[0] if selection.parts else ""
+            answers.sought.append(sought(answers.strategy.name, part))
         return int(selection.ids[0])
-
-
-def _sought(strategy: QueryStrategy, selection: Selection) -> Sought:
-    """Return what a selection of one item looked for: the nearest, unless its part looks for others."""
-    part = selection.parts[0] if selection.parts else strategy.name
-    if part in ("likely", "likely-positive"):
-        return "likeliest"
-    return "other" if selection.parts and part != "margin" else "nearest"
