@@ -15,11 +15,13 @@ from tests.projects import answer, label, new_project, open_workspace, wait_for_
 
 
 @pytest.fixture
-def session(tmp_path):
+def session(tmp_path, request):
+    """A session with 12 labels, of random items or of the strategy that the test names."""
+    strategy = getattr(request, "param", "random")
     with open_workspace(tmp_path) as workspace:
         project = new_project(workspace)
-        wait_for_index(project, "random")
-        session = project.session(project.log.start_session(1, "ada", "random", seed=5).id)
+        wait_for_index(project, strategy)
+        session = project.session(project.log.start_session(1, "ada", strategy, seed=5).id)
         label(session, 12)
         yield session
 
@@ -59,26 +61,22 @@ def test_the_rank_is_what_sorting_all_items_gives(session):
     assert max(ranks) > 0
 
 
-def test_likely_positives_are_checked_by_their_scores(tmp_path):
+@pytest.mark.parametrize("session", ["likely-positive"], indirect=True)
+def test_likely_positives_are_checked_by_their_scores(session):
     """Nearly always, no item has a larger one."""
-    with open_workspace(tmp_path) as workspace:
-        project = new_project(workspace)
-        wait_for_index(project, "likely-positive")
-        session = project.session(project.log.start_session(1, "ada", "likely-positive", seed=5).id)
-        label(session, 12)
-        ranks = []
-        for _ in range(8):
-            shown = session.shown
-            items, scores = by_hand(session, np.negative)
-            found = compare(session, shown.id)
-            assert found.by_score
-            assert found.rank == items.tolist().index(shown.item)
-            assert found.items == len(items)
-            assert found.value == pytest.approx(-scores[found.rank], abs=1e-9)
-            assert found.best == pytest.approx(-scores[0], abs=1e-9)
-            ranks.append(found.rank)
-            label(session, 1)
-        assert ranks.count(0) >= 7
+    ranks = []
+    for _ in range(8):
+        shown = session.shown
+        items, scores = by_hand(session, np.negative)
+        found = compare(session, shown.id)
+        assert found.by_score
+        assert found.rank == items.tolist().index(shown.item)
+        assert found.items == len(items)
+        assert found.value == pytest.approx(-scores[found.rank], abs=1e-9)
+        assert found.best == pytest.approx(-scores[0], abs=1e-9)
+        ranks.append(found.rank)
+        label(session, 1)
+    assert ranks.count(0) >= 7
 
 
 def test_later_answers_do_not_change_the_hyperplane_that_it_is_checked_by(session):
@@ -127,17 +125,13 @@ def test_a_check_is_said_when_it_is_done(session):
     assert "no selection" in wrong.state()["problem"]
 
 
-def test_random_items_of_a_mixture_are_said_to_need_no_nearness(tmp_path):
+@pytest.mark.parametrize("session", ["mixture"], indirect=True)
+def test_random_items_of_a_mixture_are_said_to_need_no_nearness(session):
     """Their rank says nothing about the index."""
-    with open_workspace(tmp_path) as workspace:
-        project = new_project(workspace)
-        wait_for_index(project, "mixture")
-        session = project.session(project.log.start_session(1, "ada", "mixture", seed=5).id)
-        label(session, 12)
-        told = set()
-        for _ in range(16):
-            part = session.shown.parameters["part"]
-            assert compare(session, session.shown.id).is_apart == (part == "random")
-            told.add(part)
-            label(session, 1)
-        assert {"random", "margin"} <= told
+    told = set()
+    for _ in range(16):
+        part = session.shown.parameters["part"]
+        assert compare(session, session.shown.id).is_apart == (part == "random")
+        told.add(part)
+        label(session, 1)
+    assert {"random", "margin"} <= told
