@@ -156,11 +156,17 @@ class MapMaking(Experiment[Pool]):
                 frames = {
                     "zooming": _frames(page, lambda: _zoom(page)),
                     "panning": _frames(page, lambda: _pan(page)),
-                    "answering": _frames(page, lambda: annotator.label(self.n_answers)),
+                    "answering": _frames(page, lambda: self._answer(annotator, page)),
                 }
                 page.close()
                 labeling.close()
         return [{"doing": name, **row} for name, row in frames.items()]
+
+    def _answer(self, annotator: Annotator, page: Page) -> None:
+        """Give the answers, and wait until the map in view has changed its colours at least once."""
+        before = _version(page)
+        annotator.label(self.n_answers)
+        page.locator(f'.map:not([data-version="{before}"])').wait_for(timeout=PATIENCE_MS)
 
     def show(self, rows: Sequence[Row]) -> None:
         """Print the row about the map, or the rows about frames."""
