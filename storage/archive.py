@@ -44,8 +44,22 @@ def archive(connection: Connection, concept_id: int, created: int) -> None:
 
 
 def replace(connection: Connection, concept_id: int, replacement: int, created: int) -> None:
-    """Archive a concept in the connection's open transaction, and give its place to `replacement`."""
+    """Archive a concept in the connection's open transaction, and give its place to `replacement`.
+
+    Raises
+    ------
+    StorageError
+        If another active concept has replaced it already (kind `exists`).
+    """
     place = connection.scalar(select(Replacement.place).where(Replacement.concept_id == concept_id))
+    later = (
+        select(Concept.name)
+        .join(Replacement, Replacement.concept_id == Concept.id)
+        .where(Replacement.place == (place or concept_id), Concept.id > concept_id)
+        .where(Concept.id.not_in(select(Archival.concept_id)))
+    )
+    if (name := connection.scalar(later)) is not None:
+        raise StorageError(f"this question was replaced already, by {name!r}", "exists")
     connection.execute(insert(Replacement).values(concept_id=replacement, place=place or concept_id))
     archive(connection, concept_id, created)
 

@@ -78,7 +78,8 @@ class Concepts:
         Raises
         ------
         StorageError
-            If another concept has this name (kind `exists`), or a value is not allowed (kind `invalid`).
+            If another concept has this name, or has replaced the concept `instead_of` already (kind
+            `exists`), or if a value is not allowed (kind `invalid`).
         """
         values = _checked(
             {

@@ -178,10 +178,11 @@ def pick_concept(project: OpenProject, session: LabelingSession, *, archived: bo
         state["concept", project.key] = state[key]
         st.query_params.pop("session", None)
 
-    show_value(key, session.concept.record.id)
+    shown = show_value(key, session.concept.record.id)
     st.selectbox(
         "Question",
         list(concepts),
+        list(concepts).index(shown),
         format_func=names.__getitem__,
         key=key,
         on_change=picked,

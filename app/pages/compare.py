@@ -75,11 +75,11 @@ def pick_view() -> str:
     view = asked if asked in VIEWS else "hyperplane"
     put_into_address("view", view)
     state["compared"] = view
-    show_value("compare-view", view)
     st.segmented_control(
         "View",
         list(VIEWS),
         format_func=VIEWS.__getitem__,
+        default=show_value("compare-view", view),
         key="compare-view",
         on_change=picked,
         label_visibility="collapsed",
@@ -94,10 +94,11 @@ def pick(label: str, options: dict[Any, str], key: str, *, default: Any, width: 
     def picked() -> None:
         state[kept] = state[key]
 
-    show_value(key, state.setdefault(kept, default))
+    shown = show_value(key, state.setdefault(kept, default))
     st.selectbox(
         label,
         list(options),
+        list(options).index(shown),
         format_func=options.__getitem__,
         key=key,
         on_change=picked,
@@ -117,9 +118,9 @@ def pick_more(compared: Compared) -> None:
 
     with st.popover("More strategies", key="more-strategies"):
         for name, cost in offered.items():
-            show_value(f"compare {name}", name in compared.added)
+            key = f"compare {name}"
             takes = f"Takes {cost} to prepare." if cost else ""
-            st.checkbox(label_of(name), key=f"compare {name}", on_change=picked)
+            st.checkbox(label_of(name), show_value(key, name in compared.added), key=key, on_change=picked)
             st.caption(literal(f"{about(name)} {takes}".strip()))
 
 

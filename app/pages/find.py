@@ -210,11 +210,11 @@ def pick_way(ways: Mapping[str, str], way: str) -> None:
         wanted = st.session_state["way"]
         _put(WAY, None if wanted == "name" else wanted)
 
-    show_value("way", way)
     st.segmented_control(
         "Find",
         list(ways),
         format_func=ways.__getitem__,
+        default=show_value("way", way),
         key="way",
         on_change=picked,
         required=True,
@@ -229,16 +229,23 @@ def pick_predictions(models: Sequence[str]) -> None:
         for name in (MODEL, ORDER):
             _put(name, st.session_state.get(f"picked-{name}", _from_address(name)))
 
-    show_value("picked-order", _from_address(ORDER))
     st.segmented_control(
         "Order",
         ORDERS,
         format_func=ORDER_NAMES.__getitem__,
+        default=show_value("picked-order", _from_address(ORDER)),
         key="picked-order",
         on_change=picked,
         required=True,
         label_visibility="collapsed",
     )
     if len(models) > 1:
-        show_value("picked-model", _from_address(MODEL))
-        st.selectbox("Model", models, key="picked-model", on_change=picked, label_visibility="collapsed")
+        shown = show_value("picked-model", _from_address(MODEL))
+        st.selectbox(
+            "Model",
+            models,
+            models.index(shown),
+            key="picked-model",
+            on_change=picked,
+            label_visibility="collapsed",
+        )

@@ -105,13 +105,13 @@ def pick_strategy(project: OpenProject, session: LabelingSession) -> None:
         session.set_strategy(state[key])
 
     shown = name_of(session.strategy)
-    show_value(key, shown)
     # The page runs when the panel is opened: since it ran last, answers may have led to another phase.
     label = f"Strategy: {labels.get(shown, shown)}"
     with st.popover(label, key="strategy-picker", width=304, on_change="rerun"):
         st.radio(
             "Query strategy",
             names,
+            names.index(show_value(key, shown)),
             format_func=lambda name: f"{labels[name]} · fits now" if name == first else labels[name],
             captions=[caption(name) for name in names],
             key=key,

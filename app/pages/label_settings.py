@@ -50,8 +50,8 @@ def settings(project: OpenProject, session: LabelingSession, view: View) -> None
         def revisit() -> None:
             session.revisit_skipped(state["revisit"])
 
-        show_value("revisit", session.include_skipped)
-        st.toggle("Show skipped items again", key="revisit", on_change=revisit)
+        shown = show_value("revisit", session.include_skipped)
+        st.toggle("Show skipped items again", shown, key="revisit", on_change=revisit)
         show_predictions(session)
         adjust_shares(session)
         pick_size(view)
@@ -78,10 +78,11 @@ def show_predictions(session: LabelingSession) -> None:
     def picked() -> None:
         session.shown_model = state["shown_model"]
 
-    show_value("shown_model", session.shown_model if session.shown_model in models else None)
+    shown = show_value("shown_model", session.shown_model if session.shown_model in models else None)
     st.selectbox(
         "Show predictions of",
         models,
+        None if shown is None else models.index(shown),
         key="shown_model",
         on_change=picked,
         placeholder="no model",
@@ -104,10 +105,11 @@ def withdraw_description(session: LabelingSession, person: Person) -> None:
     def picked() -> None:
         session.withdraw_description(described, not state["use_description"], by=person)
 
-    show_value("use_description", session.concept.direction() is not None)
+    shown = show_value("use_description", session.concept.direction() is not None)
     text = shorten(words.described(described.texts, described.excluded), MOST_SHOWN, placeholder=" …")
     st.toggle(
         f"Start with “{literal(text)}”",
+        shown,
         key="use_description",
         on_change=picked,
         help="Until there is a yes and a no, the items nearest to this description come first. "
@@ -123,13 +125,14 @@ def set_overlap(project: OpenProject, person: Person) -> None:
         wanted = state.get("overlap", share)
         project.set_overlap(state["persons"], wanted / 100, by=person)
 
-    show_value("persons", project.file.overlap)
-    st.number_input("People per item", 1, MOST_PERSONS, key="persons", on_change=picked)
+    shown = show_value("persons", project.file.overlap)
+    st.number_input("People per item", 1, MOST_PERSONS, shown, key="persons", on_change=picked)
     if project.file.overlap > 1:
-        show_value("overlap", share)
+        shares = sorted({*OVERLAP_PERCENT, share})
         st.selectbox(
             "Rounds for another opinion",
-            sorted({*OVERLAP_PERCENT, share}),
+            shares,
+            shares.index(show_value("overlap", share)),
             format_func="{} %".format,
             key="overlap",
             on_change=picked,
@@ -145,9 +148,9 @@ def ask_once(project: OpenProject, person: Person) -> None:
     def picked() -> None:
         project.set_ask_once(state["ask_once"], by=person)
 
-    show_value("ask_once", project.file.ask_once)
     st.toggle(
         "Ask about near-duplicates only once",
+        show_value("ask_once", project.file.ask_once),
         key="ask_once",
         on_change=picked,
         help=f"After an answer about one of several near-duplicates, the others are not selected. "
@@ -163,8 +166,9 @@ def pick_size(view: View) -> None:
         if isinstance(view, GridSession):
             show_in_grid(str(state["size"]))
 
-    show_value("size", size)
-    st.selectbox("Items per grid", sorted({*SIZES, size}), key="size", on_change=picked)
+    sizes = sorted({*SIZES, size})
+    shown = sizes.index(show_value("size", size))
+    st.selectbox("Items per grid", sizes, shown, key="size", on_change=picked)
 
 
 def add_examples(session: LabelingSession, person: Person) -> None:

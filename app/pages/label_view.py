@@ -108,10 +108,10 @@ def pick_view(session: LabelingSession, view: View) -> None:
     shown = (
         "Grid" if isinstance(view, GridSession) else "Classes" if isinstance(view, ClassSession) else "One"
     )
-    show_value("view", None if is_finding() else shown)
     st.segmented_control(
         "Show",
         ["One", "Grid", "Classes"] if can_choose(session) else ["One", "Grid"],
+        default=show_value("view", None if is_finding() else shown),
         key="view",
         on_change=picked,
         required=not is_finding(),

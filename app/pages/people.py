@@ -53,11 +53,11 @@ def pick_view() -> str:
 
     asked = st.query_params.get("view")
     view = asked if asked in VIEWS else "people"
-    show_value("people-view", view)
     st.segmented_control(
         "View",
         list(VIEWS),
         format_func=VIEWS.__getitem__,
+        default=show_value("people-view", view),
         key="people-view",
         on_change=picked,
         label_visibility="collapsed",

@@ -23,8 +23,10 @@ def adjust_shares(session: LabelingSession) -> None:
         first, second = st.session_state["shares"]
         session.set_strategy(Shares(first, second - first, 100 - second).word)
 
-    show_value("shares", (shares.margin, shares.margin + shares.likely))
-    st.slider("Shares of the mixture", 0, 100, step=5, key="shares", on_change=adjusted, format="%d %%")
+    shown = show_value("shares", (shares.margin, shares.margin + shares.likely))
+    st.slider(
+        "Shares of the mixture", 0, 100, shown, step=5, key="shares", on_change=adjusted, format="%d %%"
+    )
     st.caption(
         f"{shares.margin} % nearest to the hyperplane, {shares.likely} % likely positive, "
         f"{shares.random} % random"

@@ -68,11 +68,11 @@ def pick_view(similar: SimilarSession) -> None:
     def picked() -> None:
         similar.set_view(st.session_state["metric"])
 
-    show_value("metric", similar.view)
     st.segmented_control(
         "Metric",
         list(VIEWS),
         format_func=VIEWS.__getitem__,
+        default=show_value("metric", similar.view),
         key="metric",
         on_change=picked,
         required=True,
@@ -107,10 +107,10 @@ def _pick(
     label: str, key: str, options: Mapping[str, str], chosen: str, choose: Callable[[str], None], width: int
 ) -> None:
     """Show a picker of an option; `options` maps names to display names."""
-    show_value(key, chosen)
     st.selectbox(
         label,
         list(options),
+        list(options).index(show_value(key, chosen)),
         format_func=options.__getitem__,
         key=key,
         on_change=lambda: choose(st.session_state[key]),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
@@ -151,10 +151,11 @@ def _control(project: OpenProject, draft: Draft, name: str) -> None:
 
 def _choose(draft: Draft, name: str, label: str, options: dict[Any, str]) -> None:
     key = f"more-{name}"
-    show_value(key, draft.recipe.value(name))
+    shown = show_value(key, draft.recipe.value(name))
     st.selectbox(
         label,
         list(options),
+        list(options).index(shown),
         format_func=options.__getitem__,
         key=key,
         on_change=lambda: draft.change(**{name: state[key]}),
@@ -173,19 +174,23 @@ def _choose_kernel(project: OpenProject, draft: Draft) -> None:
         own = state["more-kernel"]
         draft.change(kernel=f"rbf:gamma={FIRST_GAMMA:g}" if own == "rbf" else own or None)
 
-    show_value("more-kernel", word)
     st.selectbox(
-        "Kernel", list(options), format_func=options.__getitem__, key="more-kernel", on_change=picked
+        "Kernel",
+        list(options),
+        list(options).index(show_value("more-kernel", word)),
+        format_func=options.__getitem__,
+        key="more-kernel",
+        on_change=picked,
     )
 
 
 def _enter_gamma(draft: Draft) -> None:
     """Show the field for γ of an RBF kernel."""
-    show_value("more-gamma", float((draft.recipe.kernel or "").partition("=")[2]))
     st.number_input(
         "γ",
         0.01,
         1000.0,
+        show_value("more-gamma", float((draft.recipe.kernel or "").partition("=")[2])),
         step=0.5,
         format="%g",
         key="more-gamma",
@@ -206,11 +211,6 @@ def _number(draft: Draft, name: str) -> None:
     least, most = sorted(map(on_page, draft.recipe.limits(name)))
     value = draft.recipe.value(name)
     shown = None if value is None else on_page(value)
-    initial: float | Literal["min"] | None = shown
-    if name in OPTIONAL or state.get(key, shown) != shown:  # setting the state discards unfinished input
-        state[key] = shown
-        # If the state is set, Streamlit allows no other initial value.
-        initial = None if shown is None or name in OPTIONAL else "min"
     is_length = name == "functions" and not draft.recipe.applies("bits")
 
     def entered() -> None:
@@ -222,7 +222,7 @@ def _number(draft: Draft, name: str) -> None:
         "Code length (bits)" if is_length else about.label,
         least,
         most,
-        value=initial,
+        value=show_value(key, shown),
         step=kind(about.step),
         format="%d" if name in WHOLE else "%g",
         key=key,

@@ -60,7 +60,7 @@ def copy_concept(
     Raises
     ------
     StorageError
-        If there is a concept of this name.
+        If there is a concept of this name, or if another concept has replaced the original already.
     """
     return concepts.create(
         name,

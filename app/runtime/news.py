@@ -13,6 +13,8 @@ The kinds of a project's news, with their data:
 - ``missed``: some news of other servers may not have arrived
 - ``closed``: the project is being closed
 
+The data of ``concept`` and ``missed`` also have `changes`, the number of changes with this one.
+
 If several servers share the project, the kinds that the database knows (`closecall.storage.notices`) come
 from all of them. Their data has `elsewhere`, which is true for another server's news.
 """
@@ -21,10 +23,14 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 log = logging.getLogger(__name__)
+
+CHANGES = ("concept", "missed")
+"""Kinds of news that may be about a change of a question."""
 
 Subscriber = Callable[[str, Mapping[str, Any]], None]
 """A function that takes the kind and the data of a piece of news."""
@@ -36,12 +42,13 @@ class News:
     Attributes
     ----------
     changes : int
-        Number of pieces of news of the kinds ``concept`` and ``missed`` so far. A page that knows another
-        number has missed some of them.
+        Number of changes so far: pieces of news of the kinds ``concept`` and ``missed``. A page that knows
+        another number has missed some of them. Each server starts at the time in milliseconds, so that no two
+        servers have the same number.
     """
 
     def __init__(self) -> None:
-        self.changes = 0
+        self.changes = time.time_ns() // 1_000_000
         self._subscribers: dict[object, Subscriber] = {}
         self._lock = threading.Lock()
 
@@ -64,7 +71,9 @@ class News:
     def publish(self, kind: str, **data: Any) -> None:
         """Call all subscribers with a piece of news."""
         with self._lock:
-            self.changes += kind in ("concept", "missed")
+            if kind in CHANGES:
+                self.changes += 1
+                data["changes"] = self.changes
             subscribers = list(self._subscribers.values())
         for subscriber in subscribers:
             try:

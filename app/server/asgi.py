@@ -238,6 +238,7 @@ def server_config(host: str, port: int, sites: Iterable[str] = ()) -> Mapping[st
         "secrets.files": [str(path) for path in secret_files()],
         "browser.gatherUsageStats": False,
         "client.showErrorDetails": "type",
+        "global.disableWidgetStateDuplicationWarning": True,  # see `app.pages.state.show_value`
         "client.showErrorLinks": False,
         "logger.hideWelcomeMessage": True,
         "logger.enableRich": False,  # writes past the log

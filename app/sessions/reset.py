@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from closecall.app.projects.questions import copy_concept
 from closecall.app.projects.roles import OPERATOR, Person
 from closecall.app.sessions.autopilot import peoples_concept
-from closecall.storage import ConceptRecord
+from closecall.storage import ConceptRecord, StorageError
 
 if TYPE_CHECKING:
     from closecall.app.sessions.registry import OpenProject
@@ -26,13 +26,20 @@ def start_afresh(project: OpenProject, concept: ConceptRecord, *, by: Person = O
     ------
     InputError
         If the person is not an owner.
+    StorageError
+        If the project can't be written.
     """
     by.require_owner("reset a question")
     concept = peoples_concept(project, concept)
     if (later := replacement_of(project, concept)) is not None:
         return later
     name = _next_name(project, concept.name)
-    fresh = copy_concept(project.concept_store, concept, name, in_its_place=True)
+    try:
+        fresh = copy_concept(project.concept_store, concept, name, in_its_place=True)
+    except StorageError as error:
+        if error.kind != "exists" or (later := replacement_of(project, concept)) is None:
+            raise
+        return later  # another window was faster
     project.live_concept(concept.id).refresh()
     # Pages that ran when the database announced the change may still have shown the old state.
     project.news.publish("concept", concept=concept.id, elsewhere=False)

@@ -170,6 +170,7 @@ class ByStrategy(Way):
                 min(self._batch, turn.most),
                 exclude=turn.answered,
                 seed=turn.seed,
+                labels=turn.labels.items,
             )
             for turn in turns
         ]

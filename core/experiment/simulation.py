@@ -182,7 +182,8 @@ class _Session:
         labeled, positive = np.sort(self._labels.ids), self._oracle.positive
         plane = Plane(hyperplane, labeled, positive, self._setting, self._number, len(self.planes))
         self.planes.append(plane)
-        return Request(hyperplane, exclude=labeled, seed=int(self._rng.integers(2**63)))
+        seed = int(self._rng.integers(2**63))
+        return Request(hyperplane, exclude=labeled, seed=seed, labels=self._labels.items)
 
     def answer(self, item: int) -> None:
         """Let the annotator answer the selected item."""

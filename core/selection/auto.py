@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import Self
 
 from closecall.core.selection.base import QueryStrategy
 from closecall.core.selection.contenders.probcover import ProbCover
@@ -57,6 +58,8 @@ class Auto(OverMarginIndex):
         Whether all items are scored to find likely positives; see `core.selection.likely.LikelyPositive`.
     budget : int or None
         Budget of the margin index; see `core.selection.margin.MarginIndex`.
+    share : float or None
+        Maximum share of the rows that the margin index examines, instead of a budget.
     confidence : float or None
         Confidence of the margin index.
     random_state : int
@@ -64,7 +67,9 @@ class Auto(OverMarginIndex):
 
     name = "auto"
     about = "Looks for yes while it is rare, refines the boundary, then looks for what is new."
-    query_params = frozenset({"explores", "scans", "budget", "confidence"})
+    query_params = frozenset({"explores", "scans", "budget", "share", "confidence"})
+
+    _elder: Auto | None
 
     def __init__(
         self,
@@ -72,10 +77,11 @@ class Auto(OverMarginIndex):
         explores: bool = True,
         scans: bool = False,
         budget: int | None = None,
+        share: float | None = None,
         confidence: float | None = None,
         random_state: int = 0,
     ) -> None:
-        super().__init__(budget=budget, confidence=confidence, random_state=random_state)
+        super().__init__(budget=budget, share=share, confidence=confidence, random_state=random_state)
         self.explores = explores
         self.scans = scans
 
@@ -101,13 +107,22 @@ class Auto(OverMarginIndex):
             for part, choice in zip(parts, found, strict=True)
         ]
 
+    def sharing(self, other: QueryStrategy) -> Self:
+        """See `QueryStrategy.sharing`; what is fitted for items unlike the labeled ones is shared, too."""
+        super().sharing(other)
+        self._elder = other if isinstance(other, Auto) else None
+        return self
+
     @cached_property
     def _unlike(self) -> ProbCover:
         """The strategy for items unlike the labeled ones. It is fitted when it is first needed."""
+        if self._elder is not None:
+            return self._elder._unlike
         return ProbCover(random_state=self.random_state).fit(self.pool_)
 
     def _use(self, margin_index: MarginIndex) -> None:
         super()._use(margin_index)
+        self._elder = None
         vars(self).pop("_unlike", None)
 
 

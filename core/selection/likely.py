@@ -17,7 +17,6 @@ References
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -37,6 +36,8 @@ class LikelyPositive(OverMarginIndex):
         Whether all items are scored. Otherwise, the margin index finds the items, nearly exactly.
     budget : int or None
         Budget of the margin index; see `core.selection.margin.MarginIndex`.
+    share : float or None
+        Maximum share of the rows that the margin index examines, instead of a budget.
     confidence : float or None
         Confidence of the margin index.
     random_state : int
@@ -44,22 +45,24 @@ class LikelyPositive(OverMarginIndex):
 
     name = "likely-positive"
     about = "The item that is most likely a yes, to find more of a rare class."
-    query_params = frozenset({"scans", "budget", "confidence"})
+    query_params = frozenset({"scans", "budget", "share", "confidence"})
 
     def __init__(
         self,
         *,
         scans: bool = False,
         budget: int | None = None,
+        share: float | None = None,
         confidence: float | None = None,
         random_state: int = 0,
     ) -> None:
-        super().__init__(budget=budget, confidence=confidence, random_state=random_state)
+        super().__init__(budget=budget, share=share, confidence=confidence, random_state=random_state)
         self.scans = scans
 
-    def thrifty_params(self) -> dict[str, Any]:
-        """Return the `thrifty_params` of the margin index, or no parameters if all items are scored."""
-        return {} if self.scans else super().thrifty_params()
+    @property
+    def uses_index(self) -> bool:
+        """See `OverMarginIndex.uses_index`."""
+        return not self.scans
 
     def choose_many(self, queries: Sequence[Query]) -> list[Choice]:
         """See `QueryStrategy.choose_many`."""

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import isclose
-from typing import Any
 
 import numpy as np
 
@@ -54,6 +53,8 @@ class Mixture(OverMarginIndex):
         Whether all items are scored to find likely positives; see `core.selection.likely.LikelyPositive`.
     budget : int or None
         Budget of the margin index; see `core.selection.margin.MarginIndex`.
+    share : float or None
+        Maximum share of the rows that the margin index examines, instead of a budget.
     confidence : float or None
         Confidence of the margin index.
     random_state : int
@@ -61,7 +62,7 @@ class Mixture(OverMarginIndex):
 
     name = "mixture"
     about = "Items near the boundary, likely yes and random, in shares that you set."
-    query_params = frozenset({*PARTS, "scans", "budget", "confidence"})
+    query_params = frozenset({*PARTS, "scans", "budget", "share", "confidence"})
 
     def __init__(
         self,
@@ -71,10 +72,11 @@ class Mixture(OverMarginIndex):
         random: float = 0.2,
         scans: bool = False,
         budget: int | None = None,
+        share: float | None = None,
         confidence: float | None = None,
         random_state: int = 0,
     ) -> None:
-        super().__init__(budget=budget, confidence=confidence, random_state=random_state)
+        super().__init__(budget=budget, share=share, confidence=confidence, random_state=random_state)
         self.margin = margin
         self.likely = likely
         self.random = random
@@ -94,9 +96,10 @@ class Mixture(OverMarginIndex):
             given = ", ".join(f"{part}={share:g}" for part, share in zip(PARTS, shares, strict=True))
             raise InputError(f"the shares of a mixture must be at least 0 and sum to 1, got {given}")
 
-    def thrifty_params(self) -> dict[str, Any]:
-        """Return the `thrifty_params` of the margin index, or no parameters if no part uses it."""
-        return super().thrifty_params() if self.margin or (self.likely and not self.scans) else {}
+    @property
+    def uses_index(self) -> bool:
+        """See `OverMarginIndex.uses_index`."""
+        return self.margin > 0 or (self.likely > 0 and not self.scans)
 
     def choose_many(self, queries: Sequence[Query]) -> list[Choice]:
         """See `QueryStrategy.choose_many`; each part chooses its items for all queries together."""

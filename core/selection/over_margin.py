@@ -23,6 +23,8 @@ class OverMarginIndex(QueryStrategy):
     budget : int or None
         Budget of the margin index; see `core.selection.margin.MarginIndex`. Parts that don't use the index
         have no budget.
+    share : float or None
+        Maximum share of the rows that the margin index examines, instead of a budget.
     confidence : float or None
         Confidence of the margin index.
     random_state : int
@@ -32,11 +34,22 @@ class OverMarginIndex(QueryStrategy):
     parts_: dict[str, QueryStrategy]
 
     def __init__(
-        self, *, budget: int | None = None, confidence: float | None = None, random_state: int = 0
+        self,
+        *,
+        budget: int | None = None,
+        share: float | None = None,
+        confidence: float | None = None,
+        random_state: int = 0,
     ) -> None:
         super().__init__(random_state=random_state)
         self.budget = budget
+        self.share = share
         self.confidence = confidence
+
+    @property
+    def uses_index(self) -> bool:
+        """Whether any part selects with the margin index; override it if parameters can turn this off."""
+        return True
 
     def other_parts(self) -> dict[str, QueryStrategy]:
         """Return the other parts, not fitted, by name. Parts of this class will share the margin index."""
@@ -56,12 +69,12 @@ class OverMarginIndex(QueryStrategy):
         return self._margin_index().index_params()
 
     def thrifty_params(self) -> dict[str, Any]:
-        """Return the `thrifty_params` of the margin index."""
-        return self.margin_index_.thrifty_params()
+        """Return the `thrifty_params` of the margin index, or no parameters if no part uses it."""
+        return self.margin_index_.thrifty_params() if self.uses_index else {}
 
     def certain_params(self) -> dict[str, Any]:
-        """Return the `certain_params` of the margin index."""
-        return self.margin_index_.certain_params()
+        """Return the `certain_params` of the margin index, or no parameters if no part uses it."""
+        return self.margin_index_.certain_params() if self.uses_index else {}
 
     def prepare(self, pool: PoolRows, progress: Progress | None) -> None:
         """See `QueryStrategy.prepare`."""
@@ -72,8 +85,8 @@ class OverMarginIndex(QueryStrategy):
         self._use(old.margin_index_.extended(pool, progress=progress))
 
     def remember(self, hyperplanes: Sequence[Hyperplane]) -> list[object]:
-        """Return the objects that the margin index remembers; see `QueryStrategy.remember`."""
-        return self.margin_index_.remember(hyperplanes)
+        """Return what the margin index remembers; None if no part uses it. See `QueryStrategy.remember`."""
+        return self.margin_index_.remember(hyperplanes) if self.uses_index else super().remember(hyperplanes)
 
     def arrays(self) -> Arrays:
         """Return the arrays of the margin index; see `QueryStrategy.arrays`."""
@@ -84,7 +97,12 @@ class OverMarginIndex(QueryStrategy):
         self._use(self._margin_index().restored(self.pool_, arrays))
 
     def _margin_index(self) -> MarginIndex:
-        return MarginIndex(budget=self.budget, confidence=self.confidence, random_state=self.random_state)
+        return MarginIndex(
+            budget=self.budget,
+            share=self.share,
+            confidence=self.confidence,
+            random_state=self.random_state,
+        )
 
     def _use(self, margin_index: MarginIndex) -> None:
         self.margin_index_ = margin_index

@@ -116,7 +116,7 @@ test("each connection says how many changes the page knows of; a missed event co
     await settled();
     return new URL(streams.at(-1).url).searchParams.get("changes");
   };
-  streams[0].write('event: concept\ndata: {"concept": 1}\n\nevent: index\ndata: {}\n\n');
+  streams[0].write('event: concept\ndata: {"concept": 1, "changes": 5}\n\nevent: index\ndata: {}\n\n');
   await settled();
   assert.equal(await again(), "5");
   streams[1].write('event: missed\ndata: {"changes": 9}\n\n');

@@ -90,12 +90,11 @@ export class Tidings {
    * Tell of an event; one that was missed may have been a change of a question.
    *
    * @param {string} kind
-   * @param {{ changes?: number }} data
+   * @param {{ changes?: number }} data with the number of changes after the event, if it may be a change of a question
    */
-  #tell(kind, { changes = this.#changes + 1 }) {
-    const isChange = kind === "concept" || kind === "missed";
-    if (isChange) this.#changes = changes;
-    this.#hear(isChange ? "concept" : kind);
+  #tell(kind, { changes }) {
+    if (changes !== undefined) this.#changes = changes;
+    this.#hear(changes === undefined ? kind : "concept");
   }
 
   /** @param {ReadableStream<Uint8Array>} body */

@@ -105,7 +105,7 @@ class StrategyContender:
         return memory, 1000 * (process_time() - start)
 
     def answer(self, plane: Plane, memory: object) -> Answer:
-        """See `Contender.answer`."""
+        """See `Contender.answer`. The strategy isn't given the answers, so Auto is its margin index."""
         cpu, start = process_time(), perf_counter()
         found = self.strategy.select(plane.hyperplane, exclude=plane.labeled, seed=self._seed, memory=memory)
         seconds = perf_counter() - start

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 
 from closecall.app.api.cards import card_of, submit
-from closecall.app.sessions import autopilot
+from closecall.app.projects.questions import copy_concept
+from closecall.app.sessions import autopilot, reset
 from closecall.app.sessions.reset import start_afresh
 from closecall.app.verification.verify import verify_project
+from closecall.storage import StorageError
+from closecall.storage.archive import Archive
 from tests.projects import answer, label, new_project, truth_word
 
 
@@ -129,6 +134,38 @@ def test_starting_afresh_twice_from_the_same_view_changes_nothing_more(project):
     again = start_afresh(project, fresh)
     assert project.concepts() == [again]
     assert [c.name for c in (concept, fresh, again)] == ["Is this a 7", "Is this a 7 (2)", "Is this a 7 (3)"]
+
+
+@pytest.mark.parametrize("times", [2, 4])
+def test_windows_that_start_afresh_at_once_get_the_same_question(project, monkeypatch, times):
+    """Each has seen that the question is not replaced yet, before any replaces it."""
+    concept = project.concepts()[0]
+    together = threading.Barrier(times)
+    next_name = reset._next_name
+
+    def named(*of: object) -> str:
+        together.wait(timeout=30)
+        return next_name(*of)
+
+    monkeypatch.setattr(reset, "_next_name", named)
+    with ThreadPoolExecutor(times) as windows:
+        fresh = list(windows.map(lambda _: start_afresh(project, concept), range(times)))
+    assert project.concepts() == [fresh[0]]
+    assert fresh == times * [fresh[0]]
+    assert len(project.concepts(archived=True)) == 2
+
+
+def test_a_question_is_replaced_once(project):
+    """The replacement may itself be replaced or archived; then the question may be replaced again."""
+    concept = project.concepts()[0]
+    fresh = start_afresh(project, concept)
+    with pytest.raises(StorageError, match=r"was replaced already, by 'Is this a 7 \(2\)'") as refused:
+        copy_concept(project.concept_store, concept, "another", in_its_place=True)
+    assert refused.value.kind == "exists"
+    assert project.concepts(archived=True) == [concept, fresh]
+    Archive(project.log.database).add(fresh.id)
+    third = copy_concept(project.concept_store, concept, "another", in_its_place=True)
+    assert project.concepts() == [third]
 
 
 def test_a_reset_question_keeps_its_place(project):

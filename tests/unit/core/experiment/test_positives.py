@@ -55,6 +55,8 @@ def test_hyperplanes_are_trained_on_all_answers(pool):
     strategy = Clairvoyant().fit(pool)
     search_positives(pool, ByStrategy(strategy, 4), [0], wanted=6)
     for query in strategy.seen:
+        assert np.sort(query.labels.ids).tolist() == query.exclude.tolist()
+        assert query.labels.n_positives == np.count_nonzero(pool.truth(query.exclude) == 0)
         scores = query.plane().scores(pool.rows_of(query.exclude))
         is_yes = pool.truth(query.exclude) == 0
         assert scores[is_yes].mean() > scores[~is_yes].mean()

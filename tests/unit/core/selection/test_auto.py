@@ -13,6 +13,7 @@ from closecall.core.selection.margin import MarginIndex
 from closecall.core.selection.registry import strategy_of_log
 from closecall.core.selection.requests import LabeledItems
 from tests.contract.kit import gaussian_pool, hyperplanes, labeled
+from tests.margin_kit import clustered_pool
 
 PLANES = hyperplanes(4)
 
@@ -79,6 +80,19 @@ def test_it_uses_the_margin_index(pool, auto):
     assert auto.thrifty_params() == index.thrifty_params()
 
 
+@pytest.mark.parametrize("limit", [{"budget": 9_000}, {"share": 0.4}])
+def test_a_limit_holds_for_both_parts_that_use_the_index(limit):
+    """They score no more than the margin index itself, which scores all items without a limit."""
+    pool = clustered_pool(30_000, 50)
+    auto, index = Auto(**limit).fit(pool), MarginIndex(**limit).fit(pool)
+    for plane in hyperplanes(4, d=50):
+        for n_positives, part in ((2, "likely"), (20, "margin")):
+            found = auto.select(plane, labels=labeled(n_positives, 40 - n_positives))
+            assert found.parts == (part,)
+            assert found.scored <= (9_000 if "budget" in limit else 12_000)
+        assert found.ids.tolist() == index.select(plane).ids.tolist()
+
+
 def at_distance(pool, plane, labels, nearest):
     """The plane with its scale changed, so that the nearest item without a label has this |wᵀx + b|."""
     found = make_strategy("exhaustive").fit(pool).select(plane, exclude=labels.ids)
@@ -110,6 +124,26 @@ def test_if_the_margin_is_empty_it_selects_items_unlike_the_labeled_ones(pool, a
                 ("margin",) * n,
                 index.select(plane, n, **asked).ids.tolist(),
             )
+
+
+def test_its_variants_share_what_is_fitted_for_items_unlike_the_labeled_ones(pool, monkeypatch):
+    """Whichever of them needs it first."""
+    fitted = []
+    fit = ProbCover.fit
+
+    def counted(self, pool):
+        fitted.append(self.random_state)
+        return fit(self, pool)
+
+    monkeypatch.setattr(ProbCover, "fit", counted)
+    auto = Auto().fit(pool)
+    labels = LabeledItems(pool.ids[100:140], np.arange(40) % 2 == 0)
+    plane = at_distance(pool, PLANES[0], labels, nearest=3.0)
+    asked = {"exclude": labels.ids, "labels": labels}
+    variants = [Auto(budget=9_000).sharing(auto), auto, Auto(scans=True).sharing(auto)]
+    found = [variant.select(plane, **asked) for variant in variants]
+    assert [(one.parts, one.ids.tolist()) for one in found] == 3 * [(("unlike",), found[0].ids.tolist())]
+    assert fitted == [0]
 
 
 def test_logs_of_earlier_versions_are_replayed_without_exploring():

@@ -6,7 +6,10 @@ from scipy import stats
 
 from closecall.core.errors import InputError
 from closecall.core.selection import Request, make_strategy, strategy_from
+from closecall.core.selection.auto import Auto
+from closecall.core.selection.likely import LikelyPositive
 from closecall.core.selection.margin import MarginIndex
+from closecall.core.selection.margin.index import THRIFTY_BUDGET
 from closecall.core.selection.mixture import PARTS, Mixture
 from tests.contract.kit import gaussian_pool, hyperplanes
 
@@ -100,6 +103,26 @@ def test_a_margin_index_is_shared_both_ways(pool, mixture):
     assert back.select(PLANE, 4).ids.tolist() == margin_index.select(PLANE, 4).ids.tolist()
     with pytest.raises(InputError, match="cannot share the index of exhaustive"):
         Mixture().sharing(make_strategy("exhaustive").fit(pool))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "uses"),
+    [
+        (LikelyPositive(), True),
+        (LikelyPositive(scans=True), False),
+        (Mixture(margin=0.0, likely=0.5, random=0.5), True),
+        (Mixture(margin=0.0, likely=0.5, random=0.5, scans=True), False),
+        (Mixture(margin=0.5, likely=0.5, random=0.0, scans=True), True),
+        (Mixture(margin=0.0, likely=0.0, random=1.0), False),
+        (Auto(scans=True), True),
+    ],
+)
+def test_what_no_part_uses_is_neither_remembered_nor_saved_on(pool, strategy, uses):
+    """A memory costs a scan in the background after each answer."""
+    strategy = strategy.fit(pool)
+    assert (strategy.remember([PLANE]) != [None]) is uses
+    assert bool(strategy.certain_params()) is uses
+    assert bool(strategy.thrifty_params()) is (uses and len(pool) > THRIFTY_BUDGET)
 
 
 def test_one_pass_answers_for_all_that_look_for_likely_positives(monkeypatch, pool):
