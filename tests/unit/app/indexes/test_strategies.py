@@ -291,7 +291,7 @@ def test_while_a_device_scans_the_pool_no_item_is_missed(pool, tmp_path, monkeyp
         ("mixture:likely=0.9", "shares of a mixture must be at least 0 and sum to 1"),
         (
             "mixture:colour=red",
-            "mixture has the parameters margin, likely, random, scans, budget, confidence, random_state; got",
+            "mixture has the parameters margin, likely, random, scans, budget, share, confidence",
         ),
         ("margin-index:n_clusters=4", "can give margin-index the parameters budget, confidence, share; got"),
     ],
