@@ -14,7 +14,7 @@ from closecall.app.api.people import team_of
 from closecall.app.api.progress import progress_of
 from closecall.app.exchange.model import manifest_of, model_of
 from closecall.app.server.http.bodies import After, Body, ConceptId, Limit
-from closecall.app.server.http.credentials import Entry, Owns, Reads
+from closecall.app.server.http.credentials import Entry, Owns, Reads, ReadsAnswers
 from closecall.app.server.http.problems import Problem
 from closecall.core.errors import InputError
 from closecall.storage import ConceptRecord
@@ -35,13 +35,17 @@ def show_concept(entry: Reads, concept: ConceptId) -> dict[str, Any]:
 
 
 @router.get("/projects/{project}/concepts/{concept}/answers")
-def list_answers(entry: Reads, concept: ConceptId, after: After = 0, limit: Limit = 1000) -> dict[str, Any]:
+def list_answers(
+    entry: ReadsAnswers, concept: ConceptId, after: After = 0, limit: Limit = 1000
+) -> dict[str, Any]:
     """Read the log: the answers after a cursor, in the order in which they were stored."""
     return log.answers_after(entry.project, record(entry, concept), max(0, after), limit)
 
 
 @router.get("/projects/{project}/concepts/{concept}/labels")
-def list_labels(entry: Reads, concept: ConceptId, after: After = -1, limit: Limit = 1000) -> dict[str, Any]:
+def list_labels(
+    entry: ReadsAnswers, concept: ConceptId, after: After = -1, limit: Limit = 1000
+) -> dict[str, Any]:
     """List the current labels in the order of the item ids."""
     return log.labels_after(entry.project, record(entry, concept), after, limit)
 

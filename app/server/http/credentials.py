@@ -49,12 +49,15 @@ class Entry:
     scope : {"read", "label", "own"}
     name : str
         A name of the credential, such as "token 3".
+    is_page : bool
+        Whether the credential is the key of a page.
     """
 
     project: OpenProject
     person: Person
     scope: Scope
     name: str
+    is_page: bool
 
 
 @dataclass(frozen=True)
@@ -134,6 +137,19 @@ def entered(needed: Scope) -> Callable[..., Entry]:
 
 
 Reads = Annotated[Entry, Depends(entered("read"))]
+
+
+def everybodys(entry: Reads) -> Entry:
+    """Return the entry of a request that reads the answers of all people.
+
+    A token with the scope "read" may do so. On pages, only owners see what others answered.
+    """
+    if entry.is_page:
+        entry.person.require_owner("read everybody's answers")
+    return entry
+
+
+ReadsAnswers = Annotated[Entry, Depends(everybodys)]
 Labels = Annotated[Entry, Depends(entered("label"))]
 Owns = Annotated[Entry, Depends(entered("own"))]
 
@@ -161,7 +177,7 @@ def _of_token(workspace: Workspace, key: str, text: str) -> Entry:
         raise unknown()
     person = _person(project, token.annotator)
     person = Person(person.name, is_owner=person.is_owner and token.scope == "own")
-    return Entry(project, person, token.scope, f"token {token.id}")
+    return Entry(project, person, token.scope, f"token {token.id}", is_page=False)
 
 
 def _of_page(workspace: Workspace, key: str, text: str) -> Entry:
@@ -172,7 +188,8 @@ def _of_page(workspace: Workspace, key: str, text: str) -> Entry:
     if name is None:
         raise Problem(401, "The page's key has expired: load the page again")
     person = _person(project, name)
-    return Entry(project, person, "own" if person.is_owner else "label", f"page of {person.name}")
+    scope: Scope = "own" if person.is_owner else "label"
+    return Entry(project, person, scope, f"page of {person.name}", is_page=True)
 
 
 def _person(project: OpenProject, name: str) -> Person:

@@ -14,7 +14,7 @@ from starlette.responses import StreamingResponse
 from closecall.app.exchange.rows import add_labels, add_predictions, exported
 from closecall.app.server.http.bodies import LARGEST, After, Body, ConceptId, Limit, Name
 from closecall.app.server.http.concepts import record
-from closecall.app.server.http.credentials import Owns, Reads
+from closecall.app.server.http.credentials import Owns, Reads, ReadsAnswers
 from closecall.app.server.http.problems import Problem
 from closecall.storage.predictions import Predictions
 
@@ -100,7 +100,7 @@ def list_predictions(
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
 def export(
-    entry: Reads,
+    entry: ReadsAnswers,
     concept: Annotated[int | None, Query(ge=1, le=LARGEST, description="By default all concepts.")] = None,
     form: Annotated[Literal["csv", "jsonl", "label-studio"], Query(alias="format")] = "csv",
     log: Annotated[bool, Query(description="Every answer instead of the current labels.")] = False,
