@@ -92,6 +92,13 @@ def export_command(
     help="Annotator of a user of Label Studio, as in 3=berta; kept for later imports and exports.",
 )
 @click.option(
+    "--owner",
+    "owners",
+    multiple=True,
+    help="Owner, whose ground truths in Label Studio are adjudications, besides the owners in project.json.  "
+    "[default: everybody, if project.json lists no owner]",
+)
+@click.option(
     "--withdraw-missing",
     is_flag=True,
     help="Withdraw the answers that went to Label Studio, but are in no task of FILE.",
@@ -108,6 +115,7 @@ def import_command(
     concept: str | None,
     annotator: str,
     users: tuple[str, ...],
+    owners: tuple[str, ...],
     withdraw_missing: bool,
     model: str | None,
 ) -> None:
@@ -130,6 +138,7 @@ def import_command(
             concept=concept,
             annotator=annotator,
             users=users_given(users),
+            owners=owners,
             withdraw_missing=withdraw_missing,
         )
     else:

@@ -7,7 +7,7 @@ has an error, the import stores nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,12 +45,14 @@ def import_labels(
     concept: str | None,
     annotator: str,
     users: Mapping[str, str] | None = None,
+    owners: Iterable[str] = (),
     withdraw_missing: bool = False,
 ) -> None:
     """Read the labels in `file` into the project's log and print what was imported.
 
     `users` maps the number or e-mail address of a user of Label Studio to an annotator. This mapping is
     stored in the project file. At a terminal, the program asks for the annotators of unknown users.
+    `owners` are owners besides those in the project file. If there are none, everybody is an owner.
 
     Raises
     ------
@@ -62,7 +64,7 @@ def import_labels(
     known = {**settings.label_studio_users, **(users or {})}
     surveyed = survey(file) if form == "label-studio" else Survey()
     known |= ask_for_users(surveyed, known)
-    roles = Roles.of(settings.owners)
+    roles = Roles.of([*settings.owners, *owners])
     with lock_project(project), open_labels(project, write=True) as database:
         manner = Manner(
             concept=concept_named(database, concept),

@@ -24,6 +24,7 @@ from sklearn.svm import LinearSVC
 from closecall.app.api.cards import card_of, submit
 from closecall.app.exchange.model import predictions, train_model
 from closecall.app.exchange.scoring import score_images
+from closecall.app.projects.config import ProjectFile
 from closecall.app.sessions.new_project import NewProject
 from closecall.core.errors import InputError
 from closecall.core.linear.svm import train
@@ -546,6 +547,31 @@ def test_a_user_is_named_once(project_folder, tmp_path):
     (annotation,) = of_item[item]["annotations"]
     assert (annotation["completed_by"], annotation["lead_time"]) == (3, 2.5)
     assert json.loads(run("verify", project_folder, "--json").output)["problems"] == []
+
+
+@pytest.mark.parametrize(
+    ("in_file", "options", "decides"),
+    [
+        ([], [], True),
+        ([], ["--owner", "ada"], False),
+        ([], ["--owner", "ada", "--owner", "Berta"], True),
+        (["ada"], [], False),
+        (["ada"], ["--owner", "berta"], True),
+    ],
+)
+def test_only_the_ground_truths_of_owners_are_adjudications(
+    project_folder, tmp_path, in_file, options, decides
+):
+    """Of those in the project file and those named; of everybody, if there are none."""
+    back, item = back_from_label_studio(project_folder, tmp_path / "tasks.json")
+    tasks = json.loads(back.read_text("utf-8"))
+    (task,) = (each for each in tasks if each["data"]["item"] == item)
+    task["annotations"][0]["ground_truth"] = True
+    back.write_text(json.dumps(tasks), "utf-8")
+    ProjectFile.change(project_folder, owners=in_file)
+    assert run("import", project_folder, back, "--user", "3=berta", *options).exit_code == 0
+    with Database.open(project_folder / "labels.db", read_only=True) as database:
+        assert LabelLog(database).state(1).decision(item) == ("yes" if decides else None)
 
 
 def at_a_terminal(typed: str, *words: object) -> subprocess.CompletedProcess[str]:
