@@ -184,7 +184,8 @@ class Project:
     ) -> dict[str, Any]:
         """Import labels while the project is served.
 
-        Labels that are stored already are not stored again, so it is safe to repeat an import.
+        Labels that are in force already are not stored again, so it is safe to repeat an import. A label that
+        was replaced or undone since is stored again: the last import counts.
 
         Parameters
         ----------

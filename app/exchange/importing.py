@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from hashlib import blake2b
 from pathlib import Path
 
 import click
@@ -29,7 +30,7 @@ from closecall.core.pool.pool import Pool
 from closecall.core.sources.listing import as_text
 from closecall.storage import AnswerRecord, Database, LabelLog, SessionRecord
 from closecall.storage.imports import IMPORT, ImportFormat, answer_id, digest_of, format_of, session_id, store
-from closecall.storage.in_force import answers_with
+from closecall.storage.in_force import answers_with, in_force
 from closecall.storage.label_studio_reading import Survey, survey
 from closecall.storage.rows import now_ms
 from closecall.storage.tabular import batched
@@ -101,8 +102,23 @@ def take_in(
     require_matches(imported.items, len(statements), file)
     if not imported.lines and not reading.has_withdrawals:
         raise InputError(f"{file} contains no labels")
+    if manner.mirrors:
+        digest = _digest_now(database, statements, digest)
     _store(database, statements, reading.undone(), file, digest, imported)
     return imported
+
+
+def _digest_now(database: Database, statements: Statements, digest: str) -> str:
+    """Return a digest of the file's digest and of the newest answers in the log about the same items.
+
+    If a request is repeated before anything else is stored, the digest is the same.
+    """
+    newest = list[tuple[int, int, int]]()
+    settled = list(statements.at(statements.settled()))
+    for concept in sorted(statements.concepts()):
+        stored = in_force(database, concept, sorted({its.item for its in settled if its.concept == concept}))
+        newest += [(concept, item, answers[-1].seq) for item, answers in sorted(stored.items())]
+    return blake2b(f"{digest} {newest}".encode(), digest_size=16).hexdigest() if newest else digest
 
 
 def _changes(

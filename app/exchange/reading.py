@@ -91,6 +91,9 @@ class Manner:
     may_decide : callable
         Takes an annotator's name; returns whether answers that this person marks as ground truth are
         adjudications.
+    mirrors : bool
+        Whether the labels mirror the present state of another program. Equal files then store their labels
+        again if the log has other answers meanwhile. Otherwise, a file is imported only once.
     """
 
     concept: ConceptRecord | None = None
@@ -98,6 +101,7 @@ class Manner:
     users: Mapping[str, str] = field(default_factory=dict)
     withdraw_missing: bool = False
     may_decide: Callable[[str], bool] = lambda _: True
+    mirrors: bool = False
 
 
 class Reading:

@@ -37,8 +37,8 @@ def add_labels(
 ) -> dict[str, Any]:
     """Store labels; return counts as in `Imported`, and the rows that match no item.
 
-    Each row has `label`, and `item` or `name`. A row without `annotator` gets the argument `annotator`. Rows
-    that were sent before are not stored again. If a row is malformed, no row is stored.
+    Each row has `label`, and `item` or `name`. A row without `annotator` gets the argument `annotator`.
+    Labels that are in force already are not stored again. If a row is malformed, no row is stored.
 
     Raises
     ------
@@ -46,7 +46,7 @@ def add_labels(
         As for `importing.take_in`, or if the pool has no items yet.
     """
     with _as_file(rows) as file:
-        manner = Manner(concept=concept, annotator=annotator)
+        manner = Manner(concept=concept, annotator=annotator, mirrors=True)
         imported = take_in(project.database, _pool(project), file, form="jsonl", manner=manner)
     return {**_numbers(imported), **_unmatched(imported.items)}
 

@@ -59,13 +59,16 @@ class Withdrawals:
             self._tasks.add(claim.origin)
 
     def repeats(self, claim: Claim, concept_id: int, annotator: str, word: str) -> bool:
-        """Note an annotation's answer, and return whether the log has this answer of the annotation."""
+        """Note an annotation's answer, and return whether the log has this answer of the annotation.
+
+        An answer that was withdrawn, because the annotation had been cleared, doesn't count.
+        """
         key = Origin(claim.origin, concept_id, claim.purpose == "decision")
         stored = self._known.get(key)
         if stored is None:
             return False
         self._said[key] = _Said(annotator, word)
-        return stored[-1].answer.answer == word
+        return stored[-1].is_in_force and stored[-1].answer.answer == word
 
     def undone(self) -> list[AnswerRecord]:
         """Return the answers to withdraw, each once, in the order of the log."""

@@ -62,7 +62,7 @@ class NewPredictions(Body):
 
 @router.post("/projects/{project}/concepts/{concept}/labels")
 def import_labels(entry: Owns, concept: ConceptId, body: NewLabels) -> dict[str, Any]:
-    """Store labels, as `closecall import` does. Repeating a request stores nothing twice."""
+    """Store labels, as `closecall import` does. Labels that are in force already are not stored again."""
     return add_labels(entry.project, record(entry, concept), body.labels, entry.person.name)
 
 

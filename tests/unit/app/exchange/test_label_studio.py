@@ -14,7 +14,7 @@ from closecall.storage import Concepts, LabelLog, StorageError
 from closecall.storage.exports import label_rows
 from tests.folders import fresh_folder
 from tests.peers.imitation import OWNER, SECOND, Imitation
-from tests.peers.trial import USERS, Trial, result, says, state_of, write
+from tests.peers.trial import USERS, Trial, chooses_again, clears, result, says, state_of, write
 from tests.storage_kit import make_concept, sit_down
 from tests.unit.app.exchange.test_exchange import empty_database, pool
 
@@ -49,6 +49,22 @@ def test_each_edit_is_its_author_s(trial):
     assert state_of(trial.database) == expected
     for _ in range(3):
         trial.goes_out()
+        trial.comes_back()
+        assert state_of(trial.database) == expected
+
+
+def test_what_was_cleared_and_chosen_again_is_an_answer_again(trial):
+    """As often as somebody does so, and whoever made the annotation."""
+    trial.goes_out()
+    trial.peer.add(SECOND, 4, {"result": [result("seven", "yes")]})
+    trial.comes_back()
+    expected = state_of(trial.database)
+    assert expected["seven", 4] == ({"berta": "yes"}, None)
+    for _ in range(2):
+        trial.peer.edit(SECOND, 4, 0, clears("seven"))
+        trial.comes_back()
+        assert ("seven", 4) not in state_of(trial.database)
+        trial.peer.edit(SECOND, 4, 0, chooses_again("seven", "yes"))
         trial.comes_back()
         assert state_of(trial.database) == expected
 

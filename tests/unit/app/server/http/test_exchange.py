@@ -12,6 +12,7 @@ from PIL import Image
 
 from closecall.app.api.cards import card_of, submit
 from closecall.app.display.thumbnails import CARD_SIZE
+from closecall.app.verification.verify import verify_project
 from tests.projects import answer, label, truth_word
 
 
@@ -35,6 +36,24 @@ def test_labels_that_are_added_train_the_next_answer(api, project, token, root):
     listed = api.get(f"{root}/labels", headers=own).json()
     wanted = {row["item"]: row["label"] for row in rows} | {card["item"]["id"]: "no"}
     assert {one["item"]: one["label"] for one in listed["labels"]} == wanted
+
+
+def test_a_program_may_change_its_mind_and_change_it_back(api, project, token, root):
+    """The last request counts, also if an earlier one was the same; a repeated request stores nothing."""
+    item, other = (int(item) for item in project.pool.ids[:2])
+    own, concept = token(), project.concepts()[0].id
+    for word in ("yes", "no", "yes", "no", "yes"):
+        for times in range(3):
+            rows = [{"item": item, "label": word}]
+            told = api.post(f"{root}/labels", json={"labels": rows}, headers=own).json()
+            assert told["new"] == (times == 0)
+            assert project.log.state(concept).status(item) == word
+        rows = [{"item": other, "label": "no"}]  # which changes nothing about the item
+        api.post(f"{root}/labels", json={"labels": rows}, headers=own)
+    assert [one.answer for one in project.log.answers_after(concept) if one.item == item] == [
+        *("yes", "no", "yes", "no", "yes")
+    ]
+    assert verify_project(project.folder) == 0
 
 
 def test_labels_are_read_page_by_page_in_the_order_of_items(api, project, token, root):
