@@ -53,6 +53,9 @@ RefusalKind = Literal[
 
 ANSWERS: tuple[AnswerWord, ...] = get_args(AnswerWord)
 WHYS: tuple[Why, ...] = get_args(Why)
+
+FOUND: tuple[Why, ...] = ("search", "similar", "words", "lasso", "predicted")
+"""Reasons of selections among which annotators choose what they answer: results of searches, and the like."""
 PURPOSES: tuple[Purpose, ...] = get_args(Purpose)
 STATUSES: tuple[Status, ...] = get_args(Status)
 SCOPES: tuple[Scope, ...] = get_args(Scope)

@@ -13,7 +13,7 @@ from closecall.storage import rows
 from closecall.storage.database import Database
 from closecall.storage.errors import StorageError
 from closecall.storage.models import MAX_NAME, Answer, Concept, Foreseen, Selection, Session
-from closecall.storage.records import SelectionRecord, SessionRecord, Why, new_id
+from closecall.storage.records import FOUND, SelectionRecord, SessionRecord, Why, new_id
 from closecall.storage.session_claims import Claims
 
 FORESEEN = 1_000
@@ -310,6 +310,16 @@ class SelectionLog:
         query = _selections().join(Answer, Answer.selection_id == Selection.id)
         wanted = (Answer.concept_id == concept_id, Answer.purpose == "audit", Answer.answer != "undo")
         return [rows.selection(row) for row in self._all(query.where(*wanted).order_by(Answer.seq))]
+
+    def audited_and_found(self, concept_id: int, after: int, through: int) -> set[int]:
+        """Return the audited items that annotators also answered where a search or a lasso had found them.
+
+        Only answers with `after` < seq ≤ `through` count, also if they were undone.
+        """
+        query = select(Answer.item).join(Selection, Answer.selection_id == Selection.id)
+        wanted = (Answer.concept_id == concept_id, Answer.purpose == "audit", Selection.why.in_(FOUND))
+        between = (Answer.seq > after, Answer.seq <= through)
+        return {int(row[0]) for row in self._all(query.where(*wanted, *between))}
 
     def _require_claims(self, connection: Connection, sessions: Collection[str]) -> None:
         if self._claims is not None:

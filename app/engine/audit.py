@@ -179,6 +179,8 @@ class Audit:
         self._is_coming = False
         self._passing = threading.Lock()
         self._passed: frozenset[int] | None = None
+        self._found: set[int] = set()  # audited items that were answered where a search had found them
+        self._found_through = 0
 
     def frame(self, pool: Pool) -> Framed | None:
         """Return the current sampling frame; None if there is no hyperplane or every item has an answer.
@@ -276,20 +278,26 @@ class Audit:
         }
 
     def passed(self) -> tuple[int, ...]:
-        """Return the audited items that a selection passed over, ascending; later selections exclude them.
+        """Return the audited items that were passed over, ascending; later selections exclude them.
 
-        An item is passed over if a query strategy selects it although it is audited.
+        An item is passed over if a query strategy selects it although it is audited. It is also passed over
+        if an annotator answers it again where a search or a lasso has found it.
         """
+        standing = self._concept.standing()
         with self._passing:
             if self._passed is None:
                 self._passed = self._read_passed()
-            return tuple(sorted(self._passed))
+            if len(standing.audited) and standing.labels.through > self._found_through:
+                span = self._found_through, standing.labels.through
+                self._found |= self._concept.log.audited_and_found(self._concept.record.id, *span)
+                self._found_through = standing.labels.through
+            return tuple(sorted(self._passed | self._found))
 
     def pass_over(self, items: Iterable[int]) -> None:
         """Record the audited items that the current selection passed over."""
-        passed = self.passed()
+        self.passed()
         with self._passing:
-            self._passed = frozenset(passed).union(items)
+            self._passed = (self._passed or frozenset()).union(items)
 
     def forget_passed(self) -> None:
         """Forget the cached result of `passed`. Call this if other servers may have recorded more items."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from closecall.app.engine.selection_parameters import GROUP_RULE, OVERLAP, PASSE
 from closecall.core.selection.requests import sorted_ids
 from closecall.storage import LabelState, SelectionRecord, Standing
 from closecall.storage.ascending import joined, without
+from closecall.storage.records import FOUND
 
 
 def excluded_items(
@@ -61,25 +63,15 @@ def excluded_from_draw(standing: Standing, leased: Sequence[int]) -> NDArray[np.
 
 
 def excluded_from_search(
-    standing: Standing, leased: Sequence[int], *, include_skipped: bool
+    standing: Standing, leased: Sequence[int], *, include_skipped: bool, passed: Iterable[int]
 ) -> NDArray[np.int64]:
     """Return the items that can't be answered even if a search finds them, ascending.
 
-    They have an answer, or are leased to other sessions. With `include_skipped`, a skip counts as an answer
-    only for audited items.
+    They have an answer, or are leased to other sessions. With `include_skipped`, skipped items can be
+    answered. An answer for the audit doesn't count, unless the item is in `passed`: what annotators label
+    must not depend on which items were drawn. Audited items that they answer here are passed over, too.
     """
-    return _taken(standing, leased, include_skipped=include_skipped, passed=standing.audited)
-
-
-def excluded_from_subset(
-    standing: Standing, leased: Sequence[int], *, include_skipped: bool, rule: int
-) -> NDArray[np.int64]:
-    """Return the items that can't be selected by a lasso or by a model's predictions, ascending.
-
-    These are the items of `excluded_from_search`, and the near-duplicates that `excluded_items` excludes.
-    """
-    passed = standing.audited
-    return excluded_items(standing, leased, include_skipped=include_skipped, passed=passed, rule=rule)
+    return _taken(standing, leased, include_skipped=include_skipped, passed=passed)
 
 
 def excluded_then(standing: Standing, record: SelectionRecord) -> NDArray[np.int64]:
@@ -91,17 +83,13 @@ def excluded_then(standing: Standing, record: SelectionRecord) -> NDArray[np.int
     rule = record.parameters.get(GROUP_RULE, 1)
     if record.why == "audit":
         return excluded_from_draw(standing, record.leased)
+    passed = record.parameters.get(PASSED, ())
+    if record.why in FOUND and PASSED not in record.parameters:
+        passed = standing.audited  # in earlier versions, searches left out all audited items
+    how: dict[str, Any] = {"include_skipped": include_skipped, "passed": passed}
     if record.why in ("search", "similar", "words"):
-        return excluded_from_search(standing, record.leased, include_skipped=include_skipped)
-    if record.why in ("lasso", "predicted"):
-        return excluded_from_subset(standing, record.leased, include_skipped=include_skipped, rule=rule)
-    return excluded_items(
-        standing,
-        record.leased,
-        include_skipped=include_skipped,
-        passed=record.parameters.get(PASSED, ()),
-        rule=rule,
-    )
+        return excluded_from_search(standing, record.leased, **how)
+    return excluded_items(standing, record.leased, **how, rule=rule)
 
 
 def standing_then(state: LabelState, record: SelectionRecord, annotator: str) -> Standing:

@@ -53,7 +53,7 @@ class Occasion:
     audit_share : float
         Share of the rounds that draw an item for the audit, 0 … 1.
     passed : tuple of int
-        Audited items that earlier selections passed over, ascending.
+        Audited items that were passed over, ascending; see `app.engine.audit.Audit.passed`.
     persons : int
         Number of annotators that each item needs. It is 1 unless the round selects items that other
         annotators have answered.
@@ -93,7 +93,8 @@ class Occasion:
 
     def taken(self, standing: Standing) -> NDArray[np.int64]:
         """Return the items that a search may show but the annotator can't answer, ascending."""
-        return excluded_from_search(standing, self.leased, include_skipped=self.include_skipped)
+        include_skipped, passed = self.include_skipped, self.passed
+        return excluded_from_search(standing, self.leased, include_skipped=include_skipped, passed=passed)
 
     def sharing_own(self) -> Occasion:
         """Return an occasion on which the leases of the person's other sessions don't matter.

@@ -196,7 +196,9 @@ def take_found(
     if plane is not None and len(ids):
         margins = np.abs(plane.scores(pool.rows_of(ids)))
     selection = Selection(ids, margins, seconds, scored=scored, items=len(pool) if items is None else items)
-    parameters: dict[str, Any] = {SKIPPED_TOO: True} if occasion.include_skipped else {}
+    parameters: dict[str, Any] = {PASSED: list(occasion.passed)}
+    if occasion.include_skipped:
+        parameters[SKIPPED_TOO] = True
     if groups is not None:
         parameters |= {GROUPS: groups.digest, GROUP_RULE: RULE}
     measured = accuracy(pool, plane, occasion.concept.positive_class)

@@ -60,7 +60,11 @@ An item that is shown again after an undo keeps this parameter: its new answer b
 """
 
 PASSED = "passed"
-"""Selection parameter: the audited items passed over so far; see `core.audit.pass_over`."""
+"""Selection parameter: the audited items passed over so far; see `app.engine.audit.Audit.passed`.
+
+Items that a search or a lasso found always have this parameter, except in logs of earlier versions. There,
+audited items could not be answered where they were found.
+"""
 
 OVERLAP = "overlap"
 """Selection parameter of items drawn for a further annotator: each item needs `persons` annotators."""

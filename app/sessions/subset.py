@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from closecall.app.engine.exclusion import excluded_from_subset
+from closecall.app.engine.exclusion import excluded_items
 from closecall.app.engine.occasion import Occasion
 from closecall.app.engine.selection import Chosen, leasing, take_found
 from closecall.app.engine.selection_parameters import RULE
@@ -68,8 +68,10 @@ class SubsetSession(BatchSession):
 
     def excluded(self, occasion: Occasion, standing: Standing) -> NDArray[np.int64]:
         """Return the items that can't be answered here, ascending."""
-        include_skipped, leased = occasion.include_skipped, occasion.leased
-        return excluded_from_subset(standing, leased, include_skipped=include_skipped, rule=RULE)
+        include_skipped, passed = occasion.include_skipped, occasion.passed
+        return excluded_items(
+            standing, occasion.leased, include_skipped=include_skipped, passed=passed, rule=RULE
+        )
 
     def _select(self, pool: Pool) -> Chosen | None:
         occasion = self.session.occasion(pool).sharing_own()

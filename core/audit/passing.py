@@ -12,6 +12,9 @@ The strategy may therefore select any item. If it selects an audited item, the i
 annotator gets the next item instead. From then on, the audit leaves out the item that was passed over, as if
 it had been used for training. The set of items that the audit describes is then independent of which items
 were audited. A session passes over only a few items, so the classifier hardly changes.
+
+The same holds for items that annotators find by themselves, for example by a search. There, audited items can
+be answered again. The items that were answered again count as passed over.
 """
 
 from __future__ import annotations

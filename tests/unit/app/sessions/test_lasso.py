@@ -94,12 +94,17 @@ def in_polygon(pool, polygon=TRIANGLE) -> list[int]:
     return pool.ids[found].tolist()
 
 
-def nearest(session, polygon=TRIANGLE, *, but=()) -> list[int]:
-    """The items in the polygon without an answer, but for some, nearest the hyperplane first."""
+def nearest(session, polygon=TRIANGLE, *, but=(), again=()) -> list[int]:
+    """The items in the polygon without an answer, but for some, nearest the hyperplane first.
+
+    Items in `again` count as if they had no answer.
+    """
     pool = session.project.pool
     with session.concept.lock:
         state = session.concept.catch_up()
-        left = [i for i in in_polygon(pool, polygon) if state.status(i) is None and i not in but]
+        left = [
+            i for i in in_polygon(pool, polygon) if (state.status(i) is None or i in again) and i not in but
+        ]
     _, trained = session.concept.trained(pool)
     if trained.hyperplane is None:
         return left
@@ -342,20 +347,27 @@ def test_skipped_items_come_back_on_request(project, session):
     assert verified(project)["problems"] == []
 
 
-def test_items_of_the_audit_are_left_out(project, session):
-    """Their answers don't train, so they are not asked for again."""
+def test_items_of_the_audit_are_answered_as_all_others(project, session):
+    """What is labeled does not depend on the draw. The audit then leaves out what was answered here, too."""
     teach(session)
     session.set_audit_share(1.0)
     give_answers(session, 12)
     audited = set(session.concept.standing().audited.tolist())
-    assert audited
-    view = look(session, EVERYTHING)
-    card = card_of(view)
-    assert ids(card) == nearest(session, EVERYTHING)[:PAGE]
-    assert not audited & set(nearest(session, EVERYTHING))
-    after = submit(view, truly(project, card["cells"]))
+    n_drawn = session.concept.audit.judge(project.pool).answers
+    assert n_drawn == len(audited) > 5
+    view, reached = look(session, EVERYTHING), set[int]()
+    card, left = card_of(view), nearest(session, EVERYTHING, again=audited)
+    while len(reached) < 3:
+        here = ids(card)
+        assert here == left[:PAGE]
+        n_labels = len(session.concept.standing().labels)
+        card = submit(view, truly(project, card["cells"]))
+        reached |= audited & set(here)
+        assert session.concept.audit.passed() == tuple(sorted(reached))
+        assert len(session.concept.standing().labels) == n_labels + len(set(here) - audited)
+        assert session.concept.audit.judge(project.pool).answers == n_drawn - len(reached)
+        left = nearest(session, EVERYTHING, again=audited - reached)
     assert set(session.concept.standing().audited.tolist()) == audited
-    assert ids(after) == nearest(session, EVERYTHING)[:PAGE]
     assert verified(project)["problems"] == []
 
 
