@@ -107,6 +107,21 @@ class Archive:
         with self.database.read() as connection:
             return [rows.concept(row) for row in connection.execute(query).all()]
 
+    def exported(self) -> list[ConceptRecord]:
+        """Return the concepts that are exported together, in the order of `offered`.
+
+        An archived concept is left out if an active concept asks the same question about the same class. It
+        is then a former version of this concept, or its copy, such as the autopilot's.
+        """
+        active = self.offered()
+        ids = {concept.id for concept in active}
+        asked = {(concept.question, concept.positive_class) for concept in active}
+        return [
+            concept
+            for concept in self.offered(archived=True)
+            if concept.id in ids or (concept.question, concept.positive_class) not in asked
+        ]
+
     def is_replaced(self, concept_id: int) -> bool:
         """Return whether another concept has replaced this concept."""
         place = select(Replacement.place).where(Replacement.concept_id == concept_id).scalar_subquery()

@@ -76,7 +76,7 @@ def export_folder(database: Database, pool: Pool, concept: ConceptRecord | None,
 
 def _places(database: Database, concept: ConceptRecord | None) -> Iterator[tuple[int, Sequence[str], str]]:
     """Yield (item, folders, reason) for each item with an answer. The reason says why there is no folder."""
-    concepts = [concept] if concept else Archive(database).offered(archived=True)
+    concepts = [concept] if concept else Archive(database).exported()
     if len(concepts) == 1:
         for row in label_rows(database, concepts[0].id):
             yield row[1], [row[2]] if row[2] else [], _why_not([row], {concepts[0].name})
@@ -85,7 +85,8 @@ def _places(database: Database, concept: ConceptRecord | None) -> Iterator[tuple
     called = {its["concept"]: its["name"] for its in labels_of(concepts)}
     names = {its.name: called[its.id] for its in concepts}
     folders = _folder_names(list(names.values()))
-    for item, of_item in groupby(label_rows(database, by_item=True), key=lambda row: row[1]):
+    own = (row for row in label_rows(database, by_item=True) if row[0] in names)
+    for item, of_item in groupby(own, key=lambda row: row[1]):
         rows = list(of_item)
         classes = [folders[names[row[0]]] for row in rows if row[2] == "yes"]
         denied = {row[0] for row in rows if row[2] == "no"}

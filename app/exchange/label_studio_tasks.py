@@ -21,7 +21,7 @@ from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.pool.pool import Pool
 from closecall.core.sources import Source
 from closecall.core.sources.texts import Texts
-from closecall.storage import ConceptRecord, Concepts, Database, LabelLog
+from closecall.storage import Archive, ConceptRecord, Database, LabelLog
 from closecall.storage.label_studio import Content, Guess, labeling_config
 from closecall.storage.predictions import ModelRecord, Predictions
 from closecall.storage.records import AnswerWord
@@ -240,8 +240,8 @@ def _picture(source: Source, item: int) -> str:
 
 
 def concepts_of(database: Database, concept: ConceptRecord | None) -> list[ConceptRecord]:
-    """Return the concept, or all concepts of the project if `concept` is None."""
-    return [concept] if concept else Concepts(database).all()
+    """Return the concept or, if it is None, the concepts that are exported together."""
+    return [concept] if concept else Archive(database).exported()
 
 
 def say_what_is_left_out(models: Sequence[ModelRecord], database: Database) -> None:

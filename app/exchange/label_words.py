@@ -58,12 +58,13 @@ class Meaning:
         self._is_named = only is not None
         self._renamed: str | None = None  # the file's name of the concept, if it isn't the project's
         self._asked = [found[0] for name in asked or () if len(found := self._called(name)) == 1]
-        self._class_of = {its["concept"]: folded(its["name"]) for its in labels_of(concepts)}
-        for concept in concepts:
+        self._class_of = {its["concept"]: folded(its["name"]) for its in labels_of(offered)}
+        for concept in offered:
             if concept.positive_class is not None:
                 self._class_of[concept.id] = folded(concept.positive_class)
         self._shown = sorted({*classes, *(c.positive_class for c in concepts if c.positive_class)})
-        self._classes = {folded(name) for name in classes} | set(self._class_of.values())
+        known = {*classes, *(its["name"] for its in labels_of(concepts))}
+        self._classes = {folded(name) for name in known} | set(self._class_of.values())
 
     def of(self, claim: Claim, file: object) -> list[tuple[ConceptRecord, AnswerWord]]:
         """Return the answers that a line of the file gives, one per concept.

@@ -21,6 +21,7 @@ from PIL import Image
 from closecall.app.exchange.class_folders import export_folder
 from closecall.app.exchange.importing import take_in
 from closecall.app.exchange.item_matching import Items
+from closecall.app.exchange.label_studio_tasks import concepts_of
 from closecall.app.exchange.offline_project import concept_named, names_of
 from closecall.app.exchange.reading import Manner
 from closecall.core.errors import InputError
@@ -309,6 +310,33 @@ def test_a_folder_of_several_concepts(database, tmp_path):
     assert set(copied.values()) == {1}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["sorted"]
     assert sorted(path.name for path in (tmp_path / "sorted").iterdir()) == sorted(copied)
+
+
+def test_former_versions_and_copies_of_a_question_are_not_exported_as_classes(tmp_path):
+    """After a reset, a blind comparison or the autopilot, one question is still one question."""
+    with empty_database() as database:
+        concepts = Concepts(database)
+        asked = concepts.create("Is there a dog", "Is there a dog?")
+        copy = concepts.create("Is there a dog (autopilot)", "Is there a dog?", archived=True)
+        fresh = concepts.create("Is there a dog (2)", "Is there a dog?", instead_of=asked.id)
+        for concept, words in ((asked, "yes no"), (copy, "yes yes yes yes"), (fresh, "no yes no")):
+            for item, word in enumerate(words.split()):
+                sit_down(database, concept, concept.name).says(word, item)
+        assert Archive(database).exported() == concepts_of(database, None) == [fresh]
+        assert concepts_of(database, asked) == [asked]
+        assert export_folder(database, pool(), None, tmp_path / "one").files == {"yes": 1, "no": 2}
+        other = concepts.create("Is there a cat", "Is there a cat?")
+        assert Archive(database).exported() == [fresh, other]
+        file = tmp_path / "labels.csv"
+        file.write_text("item,label\n7,dog\n8,cat\n")
+        take_in(database, pool(), file)
+        of_dog, of_cat = (LabelLog(database).state(concept.id) for concept in (fresh, other))
+        assert [(of_dog.status(item), of_cat.status(item)) for item in (7, 8)] == [
+            ("yes", "no"),
+            ("no", "yes"),
+        ]
+        exported = export_folder(database, pool(), None, tmp_path / "two")
+        assert exported.files == {"dog": 2, "cat": 1}
 
 
 def test_no_to_all_is_a_no_to_every_question(database, tmp_path):
