@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from closecall.app.api.cards.parts import figures
 from closecall.app.engine.audit import SHARES
 from closecall.core.audit import LEVEL, Audited, Interval
-from closecall.core.evaluation.stopping import ENOUGH
+from closecall.core.evaluation.stopping import AHEAD, ENOUGH, changes_ahead
 
 if TYPE_CHECKING:
     from closecall.app.engine.concept import LiveConcept
@@ -36,10 +36,13 @@ def progress_of(project: Project, concept: LiveConcept) -> dict[str, Any]:
     advice = milestones.advice
     course = milestones.course(COURSE)
     n_items = len(project.pool) if project.pool else 0
+    reached = milestones.reached
+    share = changes_ahead([one.checkpoint for one in reached])
     return {
         "project": project.key,
         "question": concept.record.question,
         "advice": {"stop": advice.stop, "reason": advice.reason},
+        "ahead": None if share is None else {"labels": AHEAD, "share": share},
         "enough": ENOUGH,
         "is_coming": is_coming,
         "counts": figures(counts, n_items),
@@ -52,13 +55,13 @@ def progress_of(project: Project, concept: LiveConcept) -> dict[str, Any]:
         },
         "milestones": [
             {
-                "labels": reached.checkpoint.n_labels,
-                "cross_validated": reached.cross_validated,
-                "held_out": reached.held_out,
-                "within_margin": reached.within_margin,
-                "agreement": reached.agreement,
+                "labels": one.checkpoint.n_labels,
+                "cross_validated": one.cross_validated,
+                "held_out": one.held_out,
+                "within_margin": one.within_margin,
+                "agreement": one.agreement,
             }
-            for reached in milestones.reached
+            for one in reached
         ],
         "audit": _audit(project, concept),
     }

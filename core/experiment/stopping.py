@@ -11,7 +11,7 @@ from sklearn.metrics import roc_auc_score
 
 from closecall.core.errors import InputError
 from closecall.core.evaluation.stability import stop_set
-from closecall.core.evaluation.stopping import ENOUGH, Checkpoint, advise, is_checkpoint
+from closecall.core.evaluation.stopping import AHEAD, ENOUGH, Checkpoint, advise, changes_ahead, is_checkpoint
 from closecall.core.experiment.sampled import Annotator, SampledConcept
 from closecall.core.learning.round import is_positive
 from closecall.core.pool.pool import Pool
@@ -37,6 +37,9 @@ class AdvisedSession:
         Index in `n_labels` of the first checkpoint with the advice to stop; None if no checkpoint has it.
     reason : str
         Reason for the advice to stop. If `stop` is None, reason for the last advice to continue.
+    bounds, changes : tuple of float
+        The bounds of `core.evaluation.stopping.changes_ahead` at the checkpoints, and the shares of
+        predictions that did change with as many labels.
     """
 
     positive: int
@@ -44,6 +47,8 @@ class AdvisedSession:
     auroc: tuple[float, ...]
     stop: int | None
     reason: str
+    bounds: tuple[float, ...] = ()
+    changes: tuple[float, ...] = ()
 
     @property
     def lost(self) -> float:
@@ -146,17 +151,28 @@ def _advised(
     at: list[int] = []
     auroc: list[float] = []
     stop, reason = None, ""
+    waiting: list[tuple[Checkpoint, float]] = []
+    bounds: list[float] = []
+    changes: list[float] = []
     while True:
         n = len(annotator.rows)
+        if waiting and n >= waiting[0][0].n_labels + AHEAD:
+            then, bound = waiting.pop(0)
+            bounds.append(bound)
+            changes.append(float(np.mean(then.yes != (annotator.hyperplane.scores(stop_items) > 0))))
         if n >= n_labels or not at or is_checkpoint(at[-1], n):
             at.append(n)
             auroc.append(float(roc_auc_score(truth, annotator.hyperplane.scores(X))))
             scores = annotator.hyperplane.scores(stop_items)
             checkpoints.append(Checkpoint.of(scores, annotator.n_yes, n - annotator.n_yes))
+            if (bound_now := changes_ahead(checkpoints)) is not None:
+                waiting.append((checkpoints[-1], bound_now))
             if stop is None and n < n_labels:
                 advice = advise(checkpoints, enough=enough)
                 reason = advice.reason
                 stop = len(at) - 1 if advice.stop else None
         if n >= n_labels:
-            return AdvisedSession(positive, tuple(at), tuple(auroc), stop, reason)
+            return AdvisedSession(
+                positive, tuple(at), tuple(auroc), stop, reason, tuple(bounds), tuple(changes)
+            )
         annotator.go_on(min(batch, n_labels - n))

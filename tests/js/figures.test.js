@@ -11,6 +11,7 @@ import {
 import { yScale } from "../../app/components/compare/heights.js";
 import { Records, reaches, spreadOf, verdict } from "../../app/components/compare/records.js";
 import { merged, newest } from "../../app/components/label/strip.js";
+import { aheadInWords } from "../../app/components/progress/ahead.js";
 import { inWords } from "../../app/components/progress/audit.js";
 import { byline, standing } from "../../app/components/review/row.js";
 import { ago, seconds } from "../../app/components/review/times.js";
@@ -34,6 +35,19 @@ test("a search by all yes answers says how many it uses, and how many it leaves 
   const like = { word: "yes", name: "", pictures: [], openings: [], n: 18, of: 18, audited: 0 };
   assert.equal(queryName(like), "any of 18 yes answers");
   assert.equal(queryName({ ...like, audited: 7 }), "any of 18 yes answers, without 7 for the audit");
+});
+
+test("what more labels bring is told in percent and in items", () => {
+  assert.equal(aheadInWords({ ahead: null, items: 2000 }), "");
+  assert.equal(
+    aheadInWords({ ahead: { labels: 100, share: 0.01234 }, items: 1_000_000 }),
+    "100 more labels would probably change at most 1.2 % of the predictions: 12,340 of 1,000,000.",
+  );
+  assert.match(
+    aheadInWords({ ahead: { labels: 100, share: 0.00015 }, items: 1_000_000 }),
+    /0\.02 % .*: 150 of/,
+  );
+  assert.match(aheadInWords({ ahead: { labels: 100, share: 0.25 }, items: 2000 }), /25 % .*: 500 of 2,000/);
 });
 
 test("a share is written with its interval, unless nothing is known of it", () => {

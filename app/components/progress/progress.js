@@ -7,6 +7,7 @@ import { Help } from "../shared/help.js";
 import { takeKeys, watchPickers } from "../shared/keys.js";
 import { mounting } from "../shared/mount.js";
 import { linear, logarithmic, ratioTicks, roundTicks } from "../shared/scales.js";
+import { aheadInWords } from "./ahead.js";
 import { Audit } from "./audit.js";
 import { Chart } from "./chart.js";
 
@@ -79,7 +80,10 @@ class Progress {
     this.data = component.data;
     const { advice, milestones, labels, is_coming: isComing } = this.data;
     say(this.title, this.headline());
-    say(this.about, labels ? advice.reason : "There are no labels yet.");
+    say(
+      this.about,
+      labels ? `${advice.reason} ${aheadInWords(this.data)}`.trim() : "There are no labels yet.",
+    );
     this.card.dataset.state = isComing ? "coming" : "shown";
     this.showAnswers();
     this.showCourses();

@@ -9,7 +9,7 @@ import click
 import numpy as np
 
 from closecall.app.experiments.bench.experiment import Experiment, Row
-from closecall.core.evaluation.stopping import ENOUGH
+from closecall.core.evaluation.stopping import AHEAD, ENOUGH
 from closecall.core.experiment.stopping import AdvisedSession, advised_sessions
 from closecall.core.pool.pool import Pool
 
@@ -86,6 +86,14 @@ class Stopping(Experiment[Pool]):
             f"  On average {row['lost_mean']:.2f} points of AUROC are lost, at most {row['lost_max']:.2f}, "
             f"and {100 * row['saved_share']:.0f} % of the labels are saved."
         )
+        if row["bounds"]:
+            ratio = (
+                "" if row["bound_ratio"] is None else f", and was {row['bound_ratio']:.1f} times the change"
+            )
+            click.echo(
+                f"  The bound on the change by {AHEAD} more labels held at {row['bounds_held']} of "
+                f"{row['bounds']} checks{ratio} in the median."
+            )
 
 
 def summary(sessions: list[AdvisedSession]) -> Row:
@@ -95,7 +103,13 @@ def summary(sessions: list[AdvisedSession]) -> Row:
     savings are 0. ``lost_mean`` and ``lost_max`` are the mean and the maximum loss: AUROC at the end of the
     session minus AUROC at the advice, in points. ``saved_median`` is the median number of saved labels, and
     ``saved_share`` the number of saved labels divided by the number of all labels.
+
+    ``bounds`` is the number of checkpoints after which there were enough labels to judge
+    `core.evaluation.stopping.changes_ahead`. At ``bounds_held`` of them, no more predictions changed.
+    ``bound_ratio`` is the median of the bounds divided by the changes, where any prediction changed.
     """
+    pairs = [pair for session in sessions for pair in zip(session.bounds, session.changes, strict=True)]
+    ratios = [bound / change for bound, change in pairs if change > 0]
     lost = np.array([100 * session.lost for session in sessions])
     saved = np.array([session.saved for session in sessions])
     return {
@@ -104,6 +118,9 @@ def summary(sessions: list[AdvisedSession]) -> Row:
         "lost_max": float(lost.max()),
         "saved_median": float(np.median(saved)),
         "saved_share": float(saved.sum() / sum(session.n_labels[-1] for session in sessions)),
+        "bounds": len(pairs),
+        "bounds_held": sum(change <= bound for bound, change in pairs),
+        "bound_ratio": float(np.median(ratios)) if ratios else None,
     }
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from closecall.core.errors import InputError
 from closecall.core.evaluation.stability import agreement
-from closecall.core.evaluation.stopping import Checkpoint, advise, is_checkpoint
+from closecall.core.evaluation.stopping import AHEAD, Checkpoint, advise, changes_ahead, is_checkpoint
 
 N = 4000
 
@@ -101,3 +101,24 @@ def test_thirty_labels_of_each_kind_are_enough(n_labels, stop):
     settled = course([0.0] * n_labels, n_yes=1, n_no=10)
     assert settled[-1].n_yes == n_labels
     assert advise(settled).stop is stop
+
+
+def predicting(*yes_and_labels: tuple[int, int]) -> list[Checkpoint]:
+    """Checkpoints at which the first so many of 1,000 items are predicted yes, with so many labels."""
+    places = np.arange(1000)
+    return [Checkpoint.of(np.where(places < yes, 1.0, -1.0), n // 2, n - n // 2) for yes, n in yes_and_labels]
+
+
+def test_what_more_labels_change_is_bounded_by_the_fastest_change_so_far():
+    """Of the last three, each for its number of labels."""
+    course = [(900, 20), (100, 40), (130, 60), (110, 100), (111, 200)]
+    assert changes_ahead(predicting(*course[:3])) is None
+    assert changes_ahead(predicting(*course[:4])) == 1  # 800 items with 20 labels
+    assert changes_ahead(predicting(*course)) == pytest.approx(AHEAD * 0.030 / 20)
+    later = predicting(*course, (121, 300), (122, 400))
+    assert changes_ahead(later) == pytest.approx(AHEAD * 0.010 / 100)
+
+
+def test_some_predictions_may_change_even_if_none_did():
+    """Three of the items that were looked at: with fewer than 1 of 20 chances, more would have changed."""
+    assert changes_ahead(predicting(*[(100, n) for n in (20, 40, 60, 80)])) == 3 / 1000

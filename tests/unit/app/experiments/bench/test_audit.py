@@ -54,12 +54,14 @@ def test_the_band_is_that_of_200_coins():
 
 def test_sessions_that_never_stopped_lose_and_save_nothing():
     """They count in every mean."""
-    stopped = AdvisedSession(0, (100, 200, 400), (0.9, 0.95, 0.97), 1, "")
-    never = AdvisedSession(1, (100, 200, 400), (0.6, 0.7, 0.8), None, "")
+    stopped = AdvisedSession(0, (100, 200, 400), (0.9, 0.95, 0.97), 1, "", (0.4, 0.2), (0.1, 0.3))
+    never = AdvisedSession(1, (100, 200, 400), (0.6, 0.7, 0.8), None, "", (0.1,), (0.0,))
     told = summary([stopped, never])
     assert told["stopped"] == 1
     assert (told["lost_mean"], told["lost_max"]) == (pytest.approx(1), pytest.approx(2))
     assert (told["saved_median"], told["saved_share"]) == (100, 200 / 800)
+    assert (told["bounds"], told["bounds_held"]) == (3, 2)
+    assert told["bound_ratio"] == pytest.approx((4 + 2 / 3) / 2)
 
 
 def test_bench_audit_tells_and_writes(pool, tmp_path):
