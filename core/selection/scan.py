@@ -5,7 +5,8 @@ n smallest so far are scored again in float64 (see `core.selection.nearest`). Th
 block is scored, while the rows are in the cache of the processor. A scan keeps only n rows per query, however
 large the pool is.
 
-If a device has the rows (`core.accelerator`), it finds the rows to score again, with the same result.
+If a device has all rows (`core.accelerator`), it finds the rows to score again, with the same result, and
+the workers of the pool's crew are not asked.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from closecall.core.selection.exclusion import excluded_rows
 from closecall.core.selection.nearest import at_most, balanced, float32_error, nearest_first, within_reach
-from closecall.core.selection.reader import PoolRows, RowReader, Rows, ids_within, rows_in, searched
+from closecall.core.selection.reader import Parts, PoolRows, RowReader, Rows, ids_within, rows_in, searched
 from closecall.core.selection.requests import NO_LABELS, Choice, Query
 
 Ranked = tuple[Rows, NDArray[np.float64]]
@@ -42,7 +43,9 @@ def scan(pool: PoolRows, reader: RowReader, queries: Sequence[Query], key: np.uf
     """
     if not queries:
         return []
-    parts = searched(pool, reader, Scan(tuple(replace(query, memory=None) for query in queries), key))
+    search = Scan(tuple(replace(query, memory=None) for query in queries), key)
+    by_device = search.by_device(pool, reader)
+    parts = searched(pool, reader, search) if by_device is None else Parts([by_device])
     missing = rows_in(pool, parts.missing)
     choices = []
     for number, query in enumerate(queries):
@@ -82,18 +85,27 @@ class Scan:
 
     def run(self, pool: PoolRows, reader: RowReader, segments: Sequence[int] | None) -> list[Ranked]:
         """Return the n best rows for each query, and their keys under the balanced hyperplane."""
-        scans = [_Scan(pool, reader, query, self.key) for query in self.queries]
-        if pool.kept is not None and segments is None:
-            planes, ns = [one.hyperplane for one in scans], [one.n for one in scans]
-            near = pool.kept.near(planes, self.key, ns, [one.excluded for one in scans], len(pool))
-            if near is not None:
-                for one, rows in zip(scans, near, strict=True):
-                    one.settle(rows)
-                return [one.best for one in scans]
+        scans = self._scans(pool, reader)
         for first_row, scores in pool.score_blocks([one.hyperplane for one in scans], segments):
             for one, own in zip(scans, scores, strict=True):
                 one.add(first_row, own)
         return [one.best for one in scans]
+
+    def by_device(self, pool: PoolRows, reader: RowReader) -> list[Ranked] | None:
+        """Return the result of `run` for all segments; None if no device has all rows of the pool."""
+        if pool.kept is None or not pool.kept.holds(len(pool)):
+            return None
+        scans = self._scans(pool, reader)
+        planes, ns = [one.hyperplane for one in scans], [one.n for one in scans]
+        near = pool.kept.near(planes, self.key, ns, [one.excluded for one in scans], len(pool))
+        if near is None:
+            return None
+        for one, rows in zip(scans, near, strict=True):
+            one.settle(rows)
+        return [one.best for one in scans]
+
+    def _scans(self, pool: PoolRows, reader: RowReader) -> list[_Scan]:
+        return [_Scan(pool, reader, query, self.key) for query in self.queries]
 
 
 class _Scan:

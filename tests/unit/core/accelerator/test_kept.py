@@ -22,6 +22,7 @@ from closecall.core.selection.examples import most_similar
 from closecall.core.similar.index import ExactSearch
 from closecall.core.similar.nearness import ByAngle
 from tests.contract.kit import labeled
+from tests.crews import ThreadCrew
 from tests.fakes import FakeSource
 from tests.pools import small_pool
 
@@ -131,6 +132,39 @@ def test_the_strategies_that_scan_use_the_device(pool):
     far = auto.select(Hyperplane(4 * smaller.normal, 4 * smaller.bias), 5, labels=labeled(25, 25))
     assert far.parts == ("unlike",) * 5
     assert most_similar(device, pool.rows([17]), 1).ids.tolist() == [pool.ids[17]]
+
+
+@pytest.mark.usefixtures("_no_scan_without_device")
+def test_a_device_with_all_rows_leaves_nothing_to_workers(pool):
+    """The workers would take longer, and might not answer in time."""
+    crew = ThreadCrew(dict.fromkeys("abc", "works"))
+    device, (plane,) = on_device(pool.with_crew(crew)), planes(1, pool)
+    for name in ("exhaustive", "likely-positive", "margin-index"):
+        found = make_strategy(name).fit(device).certain().select(plane, 5)
+        assert (found.scored, found.missing) == (len(pool), 0)
+    assert most_similar(device, pool.rows([17]), 1).ids.tolist() == [pool.ids[17]]
+    assert crew.asked == []
+
+
+@pytest.mark.parametrize("loss", ["some rows", "the device"])
+def test_workers_scan_for_a_device_without_all_rows(pool, loss, monkeypatch):
+    """While rows are missing, and when the device fails during a scan."""
+    crew = ThreadCrew(dict.fromkeys("abc", "works"))
+    (request,) = (Request(plane, 5) for plane in planes(1, pool))
+    device = pool.with_crew(crew).kept_on(KeptRows(CPU))
+    if loss == "the device":
+        device.keep_up()
+        monkeypatch.setattr(KeptRows, "_near", _failing)
+    (expected,), (found,) = (
+        make_strategy("exhaustive").fit(one).select_many([request]) for one in (pool, device)
+    )
+    assert found.ids.tolist() == expected.ids.tolist()
+    assert found.missing == 0
+    assert crew.asked
+
+
+def _failing(*_: object) -> None:
+    raise RuntimeError("no kernel image")
 
 
 def test_similar_items_are_those_of_the_processors(pool):
