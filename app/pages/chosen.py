@@ -55,7 +55,8 @@ def _tell_of_reset(project: OpenProject, session: LabelingSession) -> None:
         return
 
     def go_on() -> None:
-        open_session(project, project.session_of(person_at(project), None, fresh.id))
+        person = person_at(project)
+        open_session(project, project.session_of(person, None, fresh.id, browser_at_page()))
 
     with st.container(key="reset", horizontal=True, vertical_alignment="center"):
         st.caption("This question was reset. This page is about the old one.")
@@ -127,13 +128,14 @@ def chosen_session(project: OpenProject) -> LabelingSession:
     elif before is not None:
         del state["opened", project.key]
     known = project.known_session(wanted, person) if wanted else None
-    session = known or project.session_of(person, wanted, concept)
+    browser = browser_at_page()
+    session = known or project.session_of(person, wanted, concept, browser)
     if wanted is not None and session.id != wanted:
         state["opened", project.key] = (wanted, session.id)
     sessions[project.key, session.concept.record.id] = session.id
     sessions[project.key, None] = session.id
     put_into_address("session", session.id)
-    session.use_in(browser_at_page())
+    session.use_in(browser)
     note_use(project, session)
     return session
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from closecall.app.display import phrases as words
+from closecall.app.pages.browser import browser_at_page
 from closecall.app.pages.chosen import open_session, person_at
 from closecall.app.pages.problems import show_problem
 from closecall.app.pages.state import state
@@ -49,7 +50,7 @@ def offer_autopilot(project: OpenProject, session: LabelingSession) -> None:
             concept = autopilot.own_concept(project, concept)
         state["by hand", project.key, session.concept.record.id] = session.id
         before = state.get((AUTOPILOT, project.key, concept.id))
-        its_own = project.session(before, concept.id, AUTOPILOT)
+        its_own = project.session(before, concept.id, AUTOPILOT, browser_at_page())
         state[AUTOPILOT, project.key, concept.id] = its_own.id
         its_own.set_strategy(session.strategy)
         open_session(project, its_own)
@@ -64,7 +65,8 @@ def leave_autopilot(project: OpenProject, session: LabelingSession) -> None:
     def leave() -> None:
         concept = autopilot.peoples_concept(project, session.concept.record)
         before = state.get(("by hand", project.key, concept.id))
-        open_session(project, project.session_of(person_at(project), before, concept.id))
+        person = person_at(project)
+        open_session(project, project.session_of(person, before, concept.id, browser_at_page()))
 
     action("Label by hand again", leave, session)
 
@@ -83,7 +85,7 @@ def offer_fresh_start(project: OpenProject, session: LabelingSession) -> None:
         keep_on()
         person = person_at(project)
         fresh = start_afresh(project, session.concept.record, by=person)
-        open_session(project, project.session_of(person, None, fresh.id))
+        open_session(project, project.session_of(person, None, fresh.id, browser_at_page()))
 
     if not state.get(asked):
         action("Reset for the next audience…", ask, session)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from closecall.app.display import phrases as words
+from closecall.app.pages.browser import browser_at_page
 from closecall.app.pages.choose_class import NO_CLASS, choose_class
 from closecall.app.pages.chosen import open_session, person_at
 from closecall.app.pages.label_view import show_in_grid
@@ -216,7 +217,7 @@ def add_question(project: OpenProject, person: Person) -> None:
 
         def made() -> LabelingSession:
             concept = project.add_concept(question, guideline=guideline, positive_class=positive, by=person)
-            return project.session_of(person, None, concept.id)
+            return project.session_of(person, None, concept.id, browser_at_page())
 
         try:
             session = last.once((project.key, *entered), made)

@@ -20,7 +20,7 @@ from closecall.app.sessions.lasso import LassoSession
 from closecall.app.sessions.name_search import FoundSession
 from closecall.app.sessions.open_sessions import OpenSessions
 from closecall.app.sessions.predicted import PredictedSession
-from closecall.app.sessions.session_state import ATTENDED_SECONDS
+from closecall.app.sessions.session_state import ATTENDED_SECONDS, BROWSER, NAMELESS
 from closecall.app.sessions.similar.session import SimilarSession
 from closecall.app.sessions.word_search import WordSession
 from closecall.storage import SessionRecord
@@ -51,7 +51,11 @@ class OpenProject(Project):
         super().__init__(folder, roles, former=former, shared=shared, helpers=helpers)
 
     def session_of(
-        self, person: Person, session_id: str | None = None, concept_id: int | None = None
+        self,
+        person: Person,
+        session_id: str | None = None,
+        concept_id: int | None = None,
+        browser: str | None = None,
     ) -> LabelingSession:
         """Return the session with this id or, if it belongs to somebody else, a session of this person.
 
@@ -60,26 +64,31 @@ class OpenProject(Project):
         with self._lock:
             annotator = self._annotator_of(session_id) if session_id else None
             is_theirs = annotator is None or person.owns(annotator)
-            return self.session(session_id if is_theirs else None, concept_id, person.name)
+            return self.session(session_id if is_theirs else None, concept_id, person.name, browser)
 
     def session(
-        self, session_id: str | None = None, concept_id: int | None = None, annotator: str = SOMEBODY
+        self,
+        session_id: str | None = None,
+        concept_id: int | None = None,
+        annotator: str = SOMEBODY,
+        browser: str | None = None,
     ) -> LabelingSession:
         """Return the session with this id or, without an id, a session that the annotator has left.
 
         Without an id, return the session with the annotator's last answer. If this session is in use, return
         the annotator's newest session. If both are in use, or if there is no session, start a new session. A
         session is in use if it is attended (`SessionState.is_attended`) and its page is open. If the session
-        with this id has another concept, start a new session, too. A session that is opened again continues
-        after its last round in the log. This method does not check whose session it returns; `session_of`
-        does.
+        with this id has another concept, start a new session, too. People without a name are told apart by
+        the id of their `browser`: sessions of other browsers are not theirs. A session that is opened again
+        continues after its last round in the log. This method does not check whose session it returns;
+        `session_of` does.
         """
         with self._lock:
             opened = self._sessions.get(session_id)
             if opened is not None and concept_id in (None, opened.concept.record.id):
                 return opened
             wanted = concept_id if concept_id is not None else self.concepts()[0].id
-            record = self.log.session(session_id) if session_id else self._left(wanted, annotator)
+            record = self.log.session(session_id) if session_id else self._left(wanted, annotator, browser)
             if record is None or (concept_id is not None and record.concept_id != concept_id):
                 record = self.log.start_session(
                     wanted, annotator, LabelingSession.DEFAULT, seed=secrets.randbelow(2**31)
@@ -142,13 +151,15 @@ class OpenProject(Project):
             view: V = session.views[kind]
             return view
 
-    def _left(self, concept_id: int, annotator: str) -> SessionRecord | None:
+    def _left(self, concept_id: int, annotator: str, browser: str | None) -> SessionRecord | None:
         """Return the annotator's session with the last answer or, if it is in use, the newest session.
 
         A session is in use if it is attended, here or on another server, and its page is open. The result is
         None if both are in use, or if the annotator has no session with the concept.
         """
         own = [record for record in self.sittings(concept_id) if record.annotator == annotator]
+        if annotator in NAMELESS:
+            own = [record for record in own if record.parameters.get(BROWSER) == browser]
         if not own:
             return None
         last = self.log.last_answers(record.id for record in own)

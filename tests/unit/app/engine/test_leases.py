@@ -21,7 +21,7 @@ from closecall.app.api.sessions import started
 from closecall.app.engine.leases import LEASE_SECONDS, Leases
 from closecall.app.engine.shared_leases import SharedLeases
 from closecall.app.projects.config import PROJECT_FILE, ProjectFile
-from closecall.app.projects.roles import SOMEBODY, Person
+from closecall.app.projects.roles import AUTOPILOT, SOMEBODY, Person
 from closecall.app.sessions.registry import OpenProject
 from closecall.app.sessions.workspace import Workspace
 from closecall.core.errors import InputError
@@ -506,6 +506,31 @@ def test_people_without_a_name_are_told_apart_by_their_browsers(tmp_path):
             assert set(project.found(other).standing_of(items).values()) == {"held"}
         here.use_in("there")
         assert here.own_sessions() == {ids[1], ids[2]}
+
+
+@pytest.mark.parametrize("annotator", [SOMEBODY, AUTOPILOT])
+def test_nobody_without_a_name_continues_another_browsers_session(project, annotator):
+    """It is continued in its own browser only, even if its page is closed."""
+    person = Person(annotator, is_owner=True)
+    first = project.session_of(person, browser="here")
+    first.use_in("here")
+    label(first, 2)
+    project.close_page(first)
+    other = project.session_of(person, browser="there")
+    other.use_in("there")
+    assert other is not first
+    assert project.session_of(person, browser="here") is first
+    project.close_page(other)
+    assert project.session_of(person, browser="there") is other
+    assert first.own_sessions() == {first.id}
+
+
+def test_a_named_persons_session_is_continued_in_any_browser(project):
+    """The name is enough."""
+    session = project.session_of(Person("ada"), browser="here")
+    session.use_in("here")
+    project.close_page(session)
+    assert project.session_of(Person("ada"), browser="there") is session
 
 
 def test_the_sessions_of_a_persons_programs_share_nothing(project):
