@@ -210,6 +210,11 @@ class ItemView:
             self.project.leases.add(self.id, {last.item})
             self._put_in_view(chooser, last)
 
+    def choose_in_view(self) -> None:
+        """Call `choose`, unless the session shows another view, such as a grid; that view then stays."""
+        if self.session.view in (None, self):
+            self.choose()
+
     def choose(self) -> None:
         """Let the session whose turn it is select an item; if it has no items left, let the next session.
 
@@ -311,7 +316,7 @@ class ItemView:
         elif not (press.following and self._go_on_to(press.following)) and (
             self.shown is None or press.answers_item_of(self.shown)
         ):
-            self.choose()
+            self.choose_in_view()
 
     def _go_on_to(self, selection_id: str) -> bool:
         """Show the selection that the browser already shows; return False if this view has not made it."""

@@ -81,10 +81,14 @@ class LabelingSession(SessionState):
         super().leave()
 
     def take_over(self, answers: Sequence[AnswerRecord]) -> None:
-        """Store answers about items that this session did not show, and select again."""
+        """Store answers about items that this session did not show, and select again.
+
+        If the session shows a view of many items, this view stays, and the next item is selected after it.
+        """
         with self.lock:
             self.project.intake.store(answers)
-            self.item_view.choose()
+            self.left = None
+            self.item_view.choose_in_view()
 
     def set_strategy(self, name: str) -> None:
         """Select with the strategy `name` from now on. If the strategy changes, replace the item in view.

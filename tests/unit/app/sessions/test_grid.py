@@ -9,11 +9,13 @@ from click.testing import CliRunner
 from closecall.app.api.cards import card_of, submit
 from closecall.app.cli.main import main
 from closecall.app.sessions.grid import MOST, GridSession
+from closecall.app.sessions.review import Review
 from closecall.core.errors import InputError
 from closecall.core.linear.hyperplane import Hyperplane
-from closecall.storage import StorageError
+from closecall.storage import AnswerRecord, StorageError
 from tests.projects import (
     answer,
+    correct,
     label,
     new_project,
     open_workspace,
@@ -202,6 +204,38 @@ def test_nobody_else_is_shown_what_is_in_the_grid(project, grid):
     other = small_grid(project, project.session(annotator="bob"), MOST)
     assert own.isdisjoint(items(card_of(other)))
     assert card_of(project.session(annotator="eve"))["item"]["id"] not in own
+
+
+@pytest.mark.parametrize("page", ["Review", "Compare"])
+def test_answers_from_another_page_leave_the_grid_as_it_is(project, grid, page):
+    """Its items stay leased, and nothing is selected."""
+    session, other = grid.session, project.session(annotator="bob")
+    label(session, 8)
+    label(other, 2)
+    item = other.history[0].item
+    before = card_of(grid)
+    newest = project.log.last_selection(session.id)
+    given = answer({"item": {"id": item, "selection": None}}, "yes", session=session.id)
+    if page == "Review":
+        assert correct(Review(session), [given])["acked"] == [given["id"]]
+    else:
+        record = AnswerRecord(
+            id=given["id"],
+            concept_id=1,
+            session_id=session.id,
+            annotator=session.annotator,
+            item=item,
+            answer="yes",
+            browser_time=1,
+        )
+        session.take_over([record])
+    assert project.log.answer(given["id"]) is not None
+    assert project.log.last_selection(session.id) == newest
+    assert set(items(before)) <= set(project.leases.held(but_for=[other.id]))
+    after = card_of(grid)
+    assert [cell["selection"] for cell in after["cells"]] == [cell["selection"] for cell in before["cells"]]
+    label(session, 1)
+    assert item not in items(card_of(grid))
 
 
 def test_the_grid_is_shown_again_after_a_restart(tmp_path):
