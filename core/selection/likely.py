@@ -64,6 +64,11 @@ class LikelyPositive(OverMarginIndex):
         """See `OverMarginIndex.uses_index`."""
         return not self.scans
 
+    @property
+    def uses_budget(self) -> bool:
+        """See `OverMarginIndex.uses_budget`; sparse rows are all scored."""
+        return self.uses_index and not self.pool_.is_sparse
+
     def choose_many(self, queries: Sequence[Query]) -> list[Choice]:
         """See `QueryStrategy.choose_many`."""
         if self.scans:

@@ -91,6 +91,7 @@ class Mixture(OverMarginIndex):
 
     def check(self) -> None:
         """See `QueryStrategy.check`."""
+        super().check()
         shares = [getattr(self, part) for part in PARTS]
         if min(shares) < 0 or not isclose(sum(shares), 1, abs_tol=1e-6):
             given = ", ".join(f"{part}={share:g}" for part, share in zip(PARTS, shares, strict=True))
@@ -100,6 +101,11 @@ class Mixture(OverMarginIndex):
     def uses_index(self) -> bool:
         """See `OverMarginIndex.uses_index`."""
         return self.margin > 0 or (self.likely > 0 and not self.scans)
+
+    @property
+    def uses_budget(self) -> bool:
+        """See `OverMarginIndex.uses_budget`; sparse rows are all scored to find likely positives."""
+        return self.margin > 0 or (self.uses_index and not self.pool_.is_sparse)
 
     def choose_many(self, queries: Sequence[Query]) -> list[Choice]:
         """See `QueryStrategy.choose_many`; each part chooses its items for all queries together."""

@@ -55,6 +55,15 @@ class OverMarginIndex(QueryStrategy):
         """Return the other parts, not fitted, by name. Parts of this class will share the margin index."""
         return {}
 
+    @property
+    def uses_budget(self) -> bool:
+        """Whether a budget limits the rows that any part scores; override it if it can make no difference."""
+        return self.uses_index
+
+    def check(self) -> None:
+        """Raise an InputError if the budget, the share or the confidence is invalid."""
+        self._margin_index().check_limits()
+
     def choose(self, query: Query) -> Choice:
         """See `QueryStrategy.choose`."""
         return self.choose_many([query])[0]
@@ -69,8 +78,8 @@ class OverMarginIndex(QueryStrategy):
         return self._margin_index().index_params()
 
     def thrifty_params(self) -> dict[str, Any]:
-        """Return the `thrifty_params` of the margin index, or no parameters if no part uses it."""
-        return self.margin_index_.thrifty_params() if self.uses_index else {}
+        """Return the `thrifty_params` of the margin index, or none if a budget limits no part."""
+        return self.margin_index_.thrifty_params() if self.uses_budget else {}
 
     def certain_params(self) -> dict[str, Any]:
         """Return the `certain_params` of the margin index, or no parameters if no part uses it."""

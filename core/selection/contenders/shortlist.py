@@ -75,6 +75,7 @@ class Shortlisting(OverMarginIndex):
 
     def check(self) -> None:
         """See `QueryStrategy.check`."""
+        super().check()
         if self.shortlist < 1 or self.n_sampled < 1:
             raise InputError(
                 f"shortlist and n_sampled must be at least 1, got {self.shortlist} and {self.n_sampled}"

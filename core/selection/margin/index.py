@@ -128,9 +128,9 @@ class MarginIndex(QueryStrategy):
     Parameters
     ----------
     budget : int or None
-        Maximum number of rows to examine. With None, every row that may be nearer than the rows found is
-        examined, so the result is nearly exact. With a budget below `LEAST_BUDGET`, a random subsample is
-        scored instead, with a warning.
+        Maximum number of rows to examine; in a byte pool, the last cluster is read to its end. With None,
+        every row that may be nearer than the rows found is examined, so the result is nearly exact. With a
+        budget below `LEAST_BUDGET`, a random subsample is scored instead, with a warning.
     share : float or None
         Maximum share of the rows to examine, above 0 and at most 1, instead of a budget. At least
         `LEAST_BUDGET` rows are examined. If neither is given, the share is `SHARE_OF_LARGE` on byte pools
@@ -179,6 +179,18 @@ class MarginIndex(QueryStrategy):
 
     def check(self) -> None:
         """See `QueryStrategy.check`."""
+        self.check_limits()
+        if self.n_clusters is not None and not 1 <= self.n_clusters <= MAX_CLUSTERS:
+            raise InputError(f"n_clusters must be from 1 to {MAX_CLUSTERS}, or none, got {self.n_clusters}")
+        if self.budget is not None and self.budget < LEAST_BUDGET:
+            warnings.warn(
+                f"a budget of {self.budget:,} rows is spent on a random subsample, because clusters find no "
+                f"nearer rows in the same time: give margin-index at least {LEAST_BUDGET:,}, or none",
+                stacklevel=3,
+            )
+
+    def check_limits(self) -> None:
+        """Raise an InputError if the budget, the share or the confidence is invalid."""
         if self.budget is not None and self.budget < 1:
             raise InputError(f"budget must be at least 1, or none, got {self.budget}")
         if self.share is not None and not 0 < self.share <= 1:
@@ -189,14 +201,6 @@ class MarginIndex(QueryStrategy):
             raise InputError(f"confidence must be above 0 and at most 1, or none, got {self.confidence}")
         if self._is_certain and (self.budget is not None or self.share not in (None, 1)):
             raise InputError("a confidence of 1 needs all rows: give margin-index no budget and no share")
-        if self.n_clusters is not None and not 1 <= self.n_clusters <= MAX_CLUSTERS:
-            raise InputError(f"n_clusters must be from 1 to {MAX_CLUSTERS}, or none, got {self.n_clusters}")
-        if self.budget is not None and self.budget < LEAST_BUDGET:
-            warnings.warn(
-                f"a budget of {self.budget:,} rows is spent on a random subsample, because clusters find no "
-                f"nearer rows in the same time: give margin-index at least {LEAST_BUDGET:,}, or none",
-                stacklevel=3,
-            )
 
     def thrifty_params(self) -> dict[str, Any]:
         """See `QueryStrategy.thrifty_params`; limits the rows that a query reads to `THRIFTY_BUDGET`."""

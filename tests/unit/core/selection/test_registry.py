@@ -13,6 +13,7 @@ from closecall.core.selection import (
     strategy_names,
     strategy_of_log,
 )
+from closecall.core.selection.contenders import CONTENDERS
 from tests.contract.kit import LowestIdFirst, gaussian_pool, hyperplanes
 
 
@@ -90,6 +91,31 @@ def test_a_parameter_of_eh_hash_out_of_range_is_refused(params, message):
     """As above."""
     with pytest.raises(InputError, match=message):
         make_strategy("eh-hash-weighted", **params).fit(gaussian_pool(20))
+
+
+LIMITS = (
+    ({"budget": 0}, "budget must be at least 1, or none, got 0"),
+    ({"share": 2.0}, "share must be above 0 and at most 1, or none, got 2"),
+    ({"share": 0.5, "budget": 9_000}, "a budget or a share, not both"),
+    ({"confidence": 1.5}, "confidence must be above 0 and at most 1, or none, got 1.5"),
+    ({"confidence": 1.0, "budget": 9_000}, "a confidence of 1 needs all rows"),
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "message"),
+    [
+        (name, *limit)
+        for name, kind in {**STRATEGIES, **CONTENDERS}.items()
+        for limit in LIMITS
+        if {*limit[0], "confidence"} <= set(kind.param_names())
+    ],
+)
+def test_an_invalid_limit_is_refused_before_anything_is_built(name, params, message):
+    """By every strategy over the margin index, as soon as a session asks for it."""
+    strategy = make_strategy(name, **params)
+    with pytest.raises(InputError, match=message):
+        strategy.check()
 
 
 def test_another_package_adds_a_strategy_by_an_entry_point(plugins):
