@@ -5,7 +5,8 @@ which segments each is asked for, so that the features of these segments stay in
 lost, only its segments move to others.
 
 A search has a time limit. A worker that fails, or has not answered after part of the time, is not asked again
-until it has shown that it works. Its segments are searched by the other workers. The segments that no worker
+until a pause is over (`core.workers.pauses`) and it has shown that it works. Each further pause is longer,
+until the worker answers in time. Its segments are searched by the other workers. The segments that no worker
 has searched are searched in this process, as long as there is time. The segments that are left are reported,
 so an incomplete answer says so.
 
@@ -57,7 +58,11 @@ class WorkerCrew(ABC):
 
     @abstractmethod
     def dismiss(self, worker: str, pool: PoolRows, reason: str) -> None:
-        """Regard a worker as not ready, until it has prepared itself for the pool again."""
+        """Regard a worker as not ready, until it has prepared itself for the pool again after a pause."""
+
+    @abstractmethod
+    def note_answer(self, worker: str, pool: PoolRows) -> None:
+        """Note that a worker has answered in time. If it is dismissed later, its first pause is short."""
 
     def search(self, pool: PoolRows, reader: RowReader, search: Search[Part]) -> Parts[Part]:
         """Search all segments of the pool; see `core.selection.reader.Crew`."""
@@ -76,6 +81,7 @@ class WorkerCrew(ABC):
                     found.append(future.result())
                     left.difference_update(own)
                     is_ours = False
+                    self.note_answer(worker, pool)
                 else:
                     self.dismiss(worker, pool, problem)
         for segment in sorted(left):

@@ -22,13 +22,11 @@ from closecall.core.errors import InputError
 from closecall.core.pool.pool import Pool
 from closecall.core.selection.reader import Part, PoolRows, Search
 from closecall.core.workers.crew import WorkerCrew
+from closecall.core.workers.pauses import Pauses
 from closecall.core.workers.worker import Snapshot, prepare, searched_here
 
 POLL_SECONDS = 1.0
 """Seconds between two looks at which workers the cluster has."""
-
-PAUSE_SECONDS = 5.0
-"""Seconds after which a worker that could not prepare itself is asked to do so again."""
 
 CONNECT_SECONDS = 10.0
 """Maximum number of seconds until the scheduler answers for the first time."""
@@ -66,7 +64,7 @@ class DaskCrew(WorkerCrew):
         self._workers: frozenset[str] = frozenset()
         self._ready: set[_Key] = set()
         self._preparing: set[_Key] = set()
-        self._pause_until: dict[_Key, float] = {}
+        self._pauses: Pauses[_Key] = Pauses()
         self._lock = threading.Lock()
         self._closed = threading.Event()
         try:
@@ -92,13 +90,13 @@ class DaskCrew(WorkerCrew):
 
     def ready(self, pool: PoolRows) -> list[str]:
         """See `WorkerCrew.ready`."""
-        snapshot, now = _snapshot(pool), monotonic()
+        snapshot = _snapshot(pool)
         new = []
         with self._lock:
             for worker in self._workers:
                 key = worker, snapshot.path
                 is_known = key in self._ready or key in self._preparing
-                if not is_known and now >= self._pause_until.get(key, now):
+                if not is_known and self._pauses.is_over(key):
                     self._preparing.add(key)
                     new.append(key)
             ready = sorted(worker for worker, path in self._ready if path == snapshot.path)
@@ -116,9 +114,18 @@ class DaskCrew(WorkerCrew):
         key = worker, _snapshot(pool).path
         with self._lock:
             was_ready = key in self._ready
-            self._ready.discard(key)
+            if was_ready:  # otherwise, another search has dismissed it already
+                self._ready.discard(key)
+                self._pauses.begin(key)
         if was_ready:
             log.warning("The worker %s is not asked any more, until it is ready again: %s", worker, reason)
+
+    def note_answer(self, worker: str, pool: PoolRows) -> None:
+        """See `WorkerCrew.note_answer`."""
+        key = worker, _snapshot(pool).path
+        with self._lock:
+            if key in self._ready:  # otherwise, another search has dismissed it meanwhile
+                self._pauses.forget(key)
 
     def _note_prepared(self, key: _Key, done: Future[None]) -> None:
         worker, path = key
@@ -130,7 +137,7 @@ class DaskCrew(WorkerCrew):
             if problem is None:
                 self._ready.add(key)
             else:
-                self._pause_until[key] = monotonic() + PAUSE_SECONDS
+                self._pauses.repeat(key)
         if problem is None:
             log.info("The worker %s searches %s", worker, path)
         else:
@@ -170,9 +177,13 @@ class DaskCrew(WorkerCrew):
             except Exception as error:  # noqa: BLE001 - of many kinds; the next look may succeed
                 log.debug("The Dask scheduler does not answer: %s", error)
                 workers = frozenset()
-            with self._lock:
-                self._workers = workers
-                self._ready = {key for key in self._ready if key[0] in workers}
+            self._note_workers(workers)
+
+    def _note_workers(self, workers: frozenset[str]) -> None:
+        with self._lock:
+            self._workers = workers
+            self._ready = {key for key in self._ready if key[0] in workers}
+            self._pauses.keep_if(lambda key: key[0] in workers)
 
 
 async def _workers_of(client: Client) -> list[str]:

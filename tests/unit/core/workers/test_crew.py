@@ -11,6 +11,7 @@ import pytest
 
 from closecall.core.selection import SearchIncomplete, make_strategy, strategy_from
 from closecall.core.workers.crew import shared_out
+from closecall.core.workers.pauses import Pauses
 from closecall.core.workers.worker import Snapshot, searched_here
 from tests.crews import ThreadCrew
 from tests.scale import scaled
@@ -66,6 +67,57 @@ def test_a_hanging_worker_costs_part_of_the_time_once(pool):
     assert crew.dismissed == {"b": "it has not answered in time"}
     assert same(answer(alone, second), answer(helped, second))
     assert "b" not in [worker for worker, _ in crew.asked[5:]]
+
+
+def test_a_slow_worker_is_asked_again_after_longer_and_longer_pauses(pool):
+    """It works, so it is soon ready; but searches must not wait for it again and again."""
+    now = 1000.0
+    crew = ThreadCrew({"a": "works", "b": "slow", "c": "works"}, seconds=1.0)
+    crew.pauses = Pauses(lambda: now)
+    helped = make_strategy("exhaustive").fit(pool.with_crew(crew))
+    (request,) = requests(pool, 1)
+
+    def times_asked(n_searches: int) -> int:
+        crew.asked.clear()
+        for _ in range(n_searches):
+            answer(helped, request)
+        return [worker for worker, _ in crew.asked].count("b")
+
+    assert times_asked(3) == 1
+    for seconds in (5, 10, 20):
+        now += seconds - 0.1
+        assert times_asked(2) == 0
+        now += 0.2
+        assert times_asked(3) == 1
+    now += 41
+    crew.ways["b"], crew.seconds = "works", 60.0
+    assert times_asked(3) == 2
+    crew.ways["b"], crew.seconds = "slow", 1.0
+    assert times_asked(2) == 1
+    now += 5.1
+    assert times_asked(3) == 1
+
+
+def test_pauses_double_up_to_the_longest():
+    """Each worker has its own; a worker that is not known any more begins with the shortest."""
+    now = 0.0
+    pauses: Pauses[str] = Pauses(lambda: now)
+    for seconds in (5, 10, 20, 40, 80, 160, 300, 300):
+        pauses.begin("a")
+        now += seconds - 0.01
+        assert not pauses.is_over("a")
+        assert pauses.is_over("b")
+        now += 0.02
+        assert pauses.is_over("a")
+    pauses.repeat("b")
+    pauses.keep_if(lambda key: key == "b")
+    pauses.begin("a")
+    now += 4.9
+    assert not pauses.is_over("a")
+    assert not pauses.is_over("b")
+    now += 0.2
+    assert pauses.is_over("a")
+    assert pauses.is_over("b")
 
 
 def test_a_late_answer_is_not_waited_for(pool):

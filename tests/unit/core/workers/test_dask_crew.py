@@ -60,6 +60,19 @@ def test_several_threads_ask_at_once(pool, crew):
     assert all(same(answer(alone, request), one) for request, one in zip(asking, together, strict=True))
 
 
+def test_a_dismissed_worker_pauses(pool, crew, monkeypatch):
+    """It is soon prepared again, but not asked before the pause is over."""
+    monkeypatch.setattr("closecall.core.workers.pauses.SHORTEST_SECONDS", 2.0)
+    all_ready(crew, pool, 4)
+    worker = crew.ready(pool)[0]
+    crew.dismiss(worker, pool, "it has not answered in time")
+    end = time.monotonic() + 1.5
+    while time.monotonic() < end:
+        assert worker not in crew.ready(pool)
+        time.sleep(0.02)
+    all_ready(crew, pool, 4)
+
+
 def test_a_pool_that_grew_meanwhile(crew, tmp_path):
     """Workers find the new rows by themselves, and still know the old ones."""
     pool = small_pool(tmp_path / "pool", FakeSource(300, 12)).with_crew(crew)
@@ -105,8 +118,10 @@ def unused_port(monkeypatch) -> int:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_workers_are_lost_in_mid_round(byte_pool, number):
+def test_workers_are_lost_in_mid_round(byte_pool, number, monkeypatch):
     """No answer is wrong, none is late, and none is incomplete, because others have the same files."""
+    monkeypatch.setattr("closecall.core.workers.pauses.SHORTEST_SECONDS", 0.1)
+    monkeypatch.setattr("closecall.core.workers.pauses.LONGEST_SECONDS", 0.2)
     alone = make_strategy("exhaustive").fit(byte_pool)
     with cluster(3) as processes:
         crew = DaskCrew(processes.address)
