@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sqlalchemy import BigInteger, Connection, ForeignKey, func, insert, select
+from sqlalchemy import BigInteger, Connection, ForeignKey, Select, func, insert, select
 from sqlalchemy.orm import Mapped, mapped_column
 
 from closecall.storage import rows
@@ -62,6 +62,14 @@ def replace(connection: Connection, concept_id: int, replacement: int, created: 
         raise StorageError(f"this question was replaced already, by {name!r}", "exists")
     connection.execute(insert(Replacement).values(concept_id=replacement, place=place or concept_id))
     archive(connection, concept_id, created)
+
+
+def replacements_of(concept_id: int) -> Select[int]:
+    """Return a query for the ids of the concepts that have replaced this concept, one after another."""
+    place = select(Replacement.place).where(Replacement.concept_id == concept_id).scalar_subquery()
+    return select(Replacement.concept_id).where(
+        Replacement.place == func.coalesce(place, concept_id), Replacement.concept_id > concept_id
+    )
 
 
 class Archive:
@@ -124,9 +132,5 @@ class Archive:
 
     def is_replaced(self, concept_id: int) -> bool:
         """Return whether another concept has replaced this concept."""
-        place = select(Replacement.place).where(Replacement.concept_id == concept_id).scalar_subquery()
-        later = select(Replacement.concept_id).where(
-            Replacement.place == func.coalesce(place, concept_id), Replacement.concept_id > concept_id
-        )
         with self.database.read() as connection:
-            return connection.scalar(later) is not None
+            return connection.scalar(replacements_of(concept_id)) is not None

@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Select, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, func, or_, select
 
 from closecall.storage import rows
+from closecall.storage.archive import replacements_of
 from closecall.storage.database import Database
 from closecall.storage.models import Answer, Concept, Happening
 from closecall.storage.records import AnswerRecord, HappeningRecord, WebhookRecord
@@ -108,7 +109,7 @@ def _of_answers(webhook: WebhookRecord) -> Select[Any] | None:
     if kinds == {"decision"}:
         query = query.where(Answer.purpose == "decision")
     if webhook.concept_id is not None:
-        query = query.where(Answer.concept_id == webhook.concept_id)
+        query = query.where(_is_about(Answer.concept_id, webhook.concept_id))
     return query
 
 
@@ -126,9 +127,14 @@ def _of_happenings(webhook: WebhookRecord) -> Select[Any] | None:
         return None
     query = select(*rows.columns(Happening)).where(Happening.seq > webhook.happenings_through)
     if webhook.concept_id is not None:
-        its = or_(Happening.concept_id == webhook.concept_id, Happening.concept_id.is_(None))
+        its = or_(_is_about(Happening.concept_id, webhook.concept_id), Happening.concept_id.is_(None))
         query = query.where(its)
     return query.where(Happening.kind.in_(kinds))
+
+
+def _is_about(column: Any, concept_id: int) -> ColumnElement[bool]:
+    """Return the condition that the column has this concept, or one that replaced it when it was reset."""
+    return or_(column == concept_id, column.in_(replacements_of(concept_id)))
 
 
 def _happenings(connection: Connection, webhook: WebhookRecord, most: int) -> list[HappeningRecord]:

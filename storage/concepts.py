@@ -8,7 +8,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sqlalchemy import CursorResult, Row, Select, and_, case, delete, func, insert, null, select, update
+from sqlalchemy import (
+    CursorResult,
+    Row,
+    Select,
+    and_,
+    case,
+    delete,
+    func,
+    insert,
+    literal,
+    null,
+    select,
+    update,
+)
 
 from closecall.storage import rows
 from closecall.storage.archive import archive, replace
@@ -73,7 +86,7 @@ class Concepts:
         """Add a concept, and return it.
 
         If `archived`, the new concept is archived in the same transaction. If `instead_of` is given, the new
-        concept replaces the concept with this id in the same transaction.
+        concept replaces the concept with this id in the same transaction, and gets its audit share.
 
         Raises
         ------
@@ -99,6 +112,8 @@ class Concepts:
                 archive(connection, _key(made), self._clock())
             if instead_of is not None:
                 replace(connection, instead_of, _key(made), self._clock())
+                its = select(literal(_key(made)), AuditShare.share).where(AuditShare.concept_id == instead_of)
+                connection.execute(insert(AuditShare).from_select(["concept_id", "share"], its))
                 self.database.announce(connection, "concept", concept=instead_of)
             self.database.announce(connection, "concept", concept=_key(made))
         return self.get(_key(made))

@@ -57,7 +57,8 @@ class Webhooks:
         created_by : str
             Name of the person who adds it.
         concept_id : int or None
-            The concept whose events it gets; None means all concepts.
+            The concept whose events it gets, also those of later concepts that replace it; None means all
+            concepts.
         secret : str or None
             The secret that signs the deliveries; None means a random one.
         from_start : bool

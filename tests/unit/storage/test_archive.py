@@ -44,6 +44,19 @@ def test_a_replacement_comes_where_the_replaced_concept_was(database: Database) 
     ]
 
 
+def test_a_replacement_keeps_the_audit_share(database: Database) -> None:
+    """Of the concept that it replaces, as it is then; any other new concept has none."""
+    concepts = Concepts(database)
+    seven = make_concept(database, "seven")
+    concepts.set_audit_share(seven.id, 0.05)
+    second = concepts.create("seven (2)", "Is it a seven?", instead_of=seven.id)
+    other = concepts.create("seven (3)", "Is it a seven?", archived=True)
+    concepts.set_audit_share(second.id, 0.1)
+    third = concepts.create("seven (4)", "Is it a seven?", instead_of=second.id)
+    shares = [concepts.audit_share(one.id) for one in (seven, second, other, third)]
+    assert shares == [0.05, 0.1, 0, 0.1]
+
+
 def test_all_that_was_said_stays_and_more_may_be_said(database: Database) -> None:
     """A browser that still has the old question open loses no answer."""
     concept = make_concept(database)

@@ -10,7 +10,16 @@ from typing import Any
 
 import pytest
 
-from closecall.storage import Database, Happenings, StorageError, WebhookRecord, Webhooks, backup, restore
+from closecall.storage import (
+    Concepts,
+    Database,
+    Happenings,
+    StorageError,
+    WebhookRecord,
+    Webhooks,
+    backup,
+    restore,
+)
 from closecall.storage.backlog import Entry, next_batch, waiting
 from closecall.storage.records import EVENTS
 from closecall.storage.webhooks import MOST_WEBHOOKS
@@ -90,6 +99,30 @@ def test_each_webhook_gets_its_events_in_the_order_in_which_they_were_stored(dat
         assert waiting(database, webhook) == len(mine)
         for most in (1, 2, 3, 7, 100):
             assert drained(database, webhook, most) == mine
+
+
+def test_a_webhook_follows_its_concept_to_what_replaces_it(database, webhooks):
+    """To each later one, but not back, nor to other concepts; answers to the old one still arrive."""
+    concepts, happenings = Concepts(database), Happenings(database)
+    seven, three = (make_concept(database, name) for name in ("seven", "three"))
+    first, of_three = (
+        webhooks.add(URL, created_by="ada", concept_id=one.id, from_start=True) for one in (seven, three)
+    )
+    truth: list[Entry] = [sit_down(database, seven).says("yes", 1)]
+    replaced = [seven]
+    for number in (2, 3):
+        name = f"seven ({number})"
+        replaced.append(concepts.create(name, "Is it a seven?", instead_of=replaced[-1].id))
+        truth.append(sit_down(database, replaced[-1]).says("no", number))
+    others = sit_down(database, three).says("yes", 4)
+    assert happenings.record("advice-to-stop", "a", {"labels": 3}, concept_id=replaced[-1].id)
+    truth.append(happenings.all()[-1])
+    truth.append(sit_down(database, seven).says("no", 5))
+    last = webhooks.add(URL, created_by="ada", concept_id=replaced[-1].id, from_start=True)
+    assert drained(database, first, 2) == truth
+    assert waiting(database, first) == len(truth)
+    assert drained(database, of_three, 2) == [others]
+    assert drained(database, last, 2) == truth[2:4]
 
 
 def test_a_new_webhook_starts_at_the_end(database, webhooks):

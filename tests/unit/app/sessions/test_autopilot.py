@@ -125,6 +125,14 @@ def test_starting_afresh_keeps_the_log(project, capsys):
     assert json.loads(capsys.readouterr().out)["answers"] == 9
 
 
+def test_starting_afresh_keeps_the_audit_share(project):
+    """The next audience is audited, too."""
+    concept = project.concepts()[0]
+    project.set_audit_share(project.live_concept(concept.id), 0.1)
+    fresh = start_afresh(project, concept)
+    assert project.live_concept(fresh.id).audit_share == 0.1
+
+
 def test_starting_afresh_twice_from_the_same_view_changes_nothing_more(project):
     """A second click, or another window: whatever is new already is taken."""
     concept = project.concepts()[0]
