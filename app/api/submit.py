@@ -12,7 +12,8 @@ from closecall.app.sessions.adjudication import Decisions, is_decision
 from closecall.app.sessions.answers import Outcome, has_answered, others_only, refers_to_something, with_ids
 from closecall.app.sessions.classes import ClassSession
 from closecall.app.sessions.item_view import AHEAD_SECONDS
-from closecall.app.sessions.presses import is_press
+from closecall.app.sessions.labeling import LabelingSession
+from closecall.app.sessions.presses import CLASSES, classes_of, is_press
 from closecall.app.sessions.review import Review
 from closecall.app.sessions.session_state import BLIND
 from closecall.core.errors import InputError
@@ -69,6 +70,8 @@ def settle(
     person signs in again. If a session can't be opened, only the answers of this session are delayed.
     """
     readable, malformed = with_ids(answers)
+    if isinstance(view, LabelingSession):
+        readable = _with_classes(readable, view)
     settled: dict[str, Any] = {**Outcome(refused=malformed).as_json(), "message": None}
     decisions: set[str] = set()
     stuck: set[str] = set()
@@ -102,6 +105,23 @@ def settle(
             settled["message"] = as_sentence(str(error))
             break
     return settled
+
+
+def _with_classes(answers: list[dict[str, Any]], session: LabelingSession) -> list[dict[str, Any]]:
+    """Let undos that were given while one question was shown undo whole presses of class keys.
+
+    Such an undo is only about the last answer in view, which may be a part of a press.
+    """
+    pressed = {answer.get("id"): answer[CLASSES] for answer in answers if is_press(answer)}
+    whole = []
+    for answer in answers:
+        undone = answer.get("undoes")
+        if undone is not None and not is_press(answer) and answer.get("session") == session.id:
+            classes = pressed.get(undone) or classes_of(undone, session)
+            whole.append({**answer, CLASSES: classes} if classes else answer)
+        else:
+            whole.append(answer)
+    return whole
 
 
 def _theirs(

@@ -28,6 +28,7 @@ from closecall.storage import AnswerRecord, Refusal
 
 if TYPE_CHECKING:
     from closecall.app.sessions.item_view import ItemView
+    from closecall.app.sessions.labeling import LabelingSession
     from closecall.storage.records import AnswerWord
 
 
@@ -47,6 +48,19 @@ def answer_id(press: str, concept_id: int, *, own: int) -> str:
     id of the press.
     """
     return press if concept_id == own else str(uuid.uuid5(uuid.UUID(press), f"concept {concept_id}"))
+
+
+def classes_of(undone: str, session: LabelingSession) -> list[int]:
+    """Return the ids of the concepts that a stored press gave an answer to; [] if it was not of a class key.
+
+    `undone` is the id of the press's answer for the session's own concept.
+    """
+    project, own = session.project, session.concept.record.id
+    concepts = [concept.id for concept in project.concepts(archived=True)]
+    if len(concepts) < 2 or project.log.answer(undone) is None:
+        return []
+    found = [one for one in concepts if project.log.answer(answer_id(undone, one, own=own)) is not None]
+    return found if len(found) > 1 else []
 
 
 def read_presses(

@@ -10,15 +10,28 @@ import uuid
 import pytest
 
 from closecall.app.api.cards import card_of, submit
+from closecall.app.api.submit import take
+from closecall.app.projects.roles import SOMEBODY, Person
 from closecall.app.sessions.classes import MOST, ClassSession, can_choose, labels_of
 from closecall.app.sessions.presses import answer_id
+from closecall.app.sessions.review import Review
 from closecall.app.verification.verify import verify_project
 from closecall.core.selection.margin import index as margin
 from closecall.storage import AnswerRecord, StorageError
-from tests.projects import answer, label, new_project, open_workspace, shown_to, tamper, wait_for_index
+from tests.projects import (
+    answer,
+    correct,
+    label,
+    new_project,
+    open_workspace,
+    shown_to,
+    tamper,
+    wait_for_index,
+)
 from tests.scale import thorough
 
 DIGITS = ("7", "3", "1")
+ME = Person(SOMEBODY, is_owner=True)
 
 
 @pytest.fixture
@@ -129,6 +142,59 @@ def test_a_press_is_an_answer_for_each_concept(classes, project, given, expected
     entry = after["strip"][-1]
     assert (entry["item"], entry["answer"]) == (made["item"], made["answer"])
     assert entry["concept"] == made["concept"]
+
+
+@pytest.mark.parametrize("is_queued", [False, True])
+def test_an_undo_beside_one_question_undoes_the_whole_press(classes, project, is_queued):
+    """All its answers, also if both wait in the same queue; an answer to one question is undone alone."""
+    session = classes.session
+    first = press(card_of(classes), "3", session=session.id)
+    if not is_queued:
+        assert take(project, classes, [first], ME)["acked"] == [first["id"]]
+    card = card_of(session)
+    undo = answer(card, "undo", item=first["item"], selection=None, undoes=first["id"], session=session.id)
+    after = take(project, session, [first, undo] if is_queued else [undo], ME)
+    assert (undo["id"] in after["acked"], after["refused"]) == (True, [])
+    assert said(project, first["item"]) == [None] * 3
+    assert first["item"] not in [entry["item"] for entry in after["strip"]]
+    alone = answer(after, "no", session=session.id)
+    after = take(project, session, [alone], ME)
+    before = {concept: len(given) for concept, given in stored(project).items()}
+    undo = answer(after, "undo", item=alone["item"], selection=None, undoes=alone["id"], session=session.id)
+    after = take(project, session, [undo], ME)
+    assert undo["id"] in after["acked"]
+    assert after["item"]["id"] == alone["item"]
+    grown = {concept: len(given) - before[concept] for concept, given in stored(project).items()}
+    assert list(grown.values()) == [1, 0, 0]
+
+
+@pytest.mark.parametrize("n_before", [0, 1])
+def test_what_an_undo_beside_one_question_brings_back(classes, project, n_before):
+    """The item, if this question's strategy chose it; else another one, and the classes show it again."""
+    session = classes.session
+    for _ in range(n_before):
+        truly(classes)
+    made = press(card_of(classes), "3", session=session.id)
+    its_own = project.log.selection(made["selection"]).session_id == session.id
+    take(project, classes, [made], ME)
+    card = card_of(session)
+    undo = answer(card, "undo", item=made["item"], selection=None, undoes=made["id"], session=session.id)
+    after = take(project, session, [undo], ME)
+    assert its_own is (n_before == 0)
+    assert (after["item"]["id"] == made["item"]) is its_own
+    assert card_of(classes)["item"] is not None
+
+
+def test_on_review_an_answer_of_a_press_is_undone_alone(classes, project):
+    """Review is about one question."""
+    session = classes.session
+    made = press(card_of(classes), "3", session=session.id)
+    take(project, classes, [made], ME)
+    undo = answer(
+        {"item": {"id": made["item"], "selection": None}}, "undo", undoes=made["id"], session=session.id
+    )
+    assert correct(Review(session), [undo])["acked"] == [undo["id"]]
+    assert said(project, made["item"]) == [None, "yes", "no"]
 
 
 def test_only_the_concept_that_chose_an_item_names_its_selection(classes, project):
