@@ -65,8 +65,7 @@ def search_again(
             own = record.parameters[SIMILAR]
             how = _How(own["items"], _text(own["metric"]), own["method"], _text(own["params"]), own["like"])
             if how not in found:
-                then = pool.prefix(how.items)
-                found[how] = _found(how, then, replay.standing.labels, uploads, made)
+                found[how] = _found(how, pool, replay.standing.labels, uploads, made)
             answer, where = found[how], f"Round {record.round}: what is like {how.like}"
             if isinstance(answer, str):
                 yield f"{where} can't be searched for again: {answer}"
@@ -123,10 +122,14 @@ class _Made:
         return self._search[1]
 
 
-def _found(how: _How, then: Pool, labels: Labels, uploads: Uploads, made: _Made) -> Neighbours | str:
-    """Return the items that the search finds now, or the reason why it can't be repeated."""
+def _found(how: _How, pool: Pool, labels: Labels, uploads: Uploads, made: _Made) -> Neighbours | str:
+    """Return the items that the search finds now, or the reason why it can't be repeated.
+
+    The items of the query may be newer than the index that was searched.
+    """
     try:
-        queries = queries_of(Like.of(how.like), then, labels, uploads)
+        then = pool.prefix(how.items)
+        queries = queries_of(Like.of(how.like), pool, labels, uploads)
         metric = made.metric(how, then)
         search = made.search(how, then, metric)
         return search.neighbours(queries.X, PAGE * PAGES, exclude=queries.items)
