@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from closecall.app.engine.selection_parameters import AUDIT, PASSED, description_of
 from closecall.app.engine.training import train_concept
 from closecall.app.runtime.cores import a_core
-from closecall.core.audit import Audited, Frame, Strata, estimate, inclusion_by_stratum
+from closecall.core.audit import RULE, Audited, Frame, Strata, estimate, inclusion_by_stratum
 from closecall.core.evaluation.stopping import is_checkpoint
 from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.numerics.randomness import seed_for
@@ -66,6 +66,7 @@ class Framed:
             "examples_through": trained.examples_through,
             "digest": trained.hyperplane.digest if trained.hyperplane else None,
             "seed": self.seed,
+            "rule": RULE,
             **self.frame.strata.params(),
         }
 

@@ -56,6 +56,8 @@ The result is all items whose names contain the words of the text, ordered by id
 AUDIT = "audit"
 """Selection parameter: the sampling frame of the audit from which the item was drawn.
 
+Its `rule` is the version of the rule `core.audit.RULE`. Logs of earlier versions lack it; they follow rule 1.
+
 An item that is shown again after an undo keeps this parameter: its new answer belongs to the audit, too.
 """
 

@@ -54,30 +54,57 @@ Eight bands are enough for a million items and a prevalence of 0.4 %.
 SMALLER_SHARE = 0.25
 """Fraction of the draws that come from the side of the hyperplane with fewer items."""
 
+RULE = 2
+"""Version of the rule by which `bands` chooses the cuts. In version 1, a cut could be one of the scores."""
+
+_ROUNDING = 4 * 2.0**-24
+"""Usual rounding error of a float32 score of a row of unit length, divided by ‖w‖ + |b|, rounded up."""
+
 _STRATUM_BITS = np.uint64(8)
 
 
-def bands(scores: ArrayLike) -> NDArray[np.float64]:
+def bands(scores: ArrayLike, *, error: float = 0.0, rule: int = RULE) -> NDArray[np.float64]:
     """Return, in ascending order, the scores that separate the bands of a pool.
 
     The scores include 0, the hyperplane. Let ``cuts`` be the result. Band h contains the scores s with
     ``cuts[h - 1] < s <= cuts[h]``, so ``np.searchsorted(cuts, scores)`` returns the band of each score.
 
+    Identical items have equal scores. A cut lies between different scores, so that identical items are in one
+    band even if their score is computed again and rounded otherwise.
+
     Parameters
     ----------
-    scores : array of shape (n,)
+    scores : array of shape (n,), floating point
         Scores wᵀx + b of the items.
+    error : float
+        Scores count as equal if they differ by at most twice this rounding error.
+    rule : int
+        Version of the rule, for the frames of earlier logs; see `RULE`.
 
     Returns
     -------
     array of shape (n_bands - 1,), float64
     """
     scores = np.asarray(scores)
-    yes, no = np.sort(scores[scores > 0]), np.sort(scores[scores <= 0])[::-1]
-    smaller, larger = sorted((yes, no), key=len)
-    halves = [len(smaller) // 2] if len(smaller) >= 2 * LEAST_BAND else []
-    doubling = _ends_of_doubling(max(len(smaller), LEAST_BAND), len(larger))
-    return np.unique(np.concatenate([[0.0], _between(smaller, halves), _between(larger, doubling)]))
+    above, below = np.sort(scores[scores > 0]), np.sort(-scores[scores <= 0])
+    n_smaller, n_larger = sorted((len(above), len(below)))
+    halves = [n_smaller // 2] if n_smaller >= 2 * LEAST_BAND else []
+    doubling = _ends_of_doubling(max(n_smaller, LEAST_BAND), n_larger)
+    of_above, of_below = (halves, doubling) if len(above) <= len(below) else (doubling, halves)
+    if rule > 1:
+        of_above, of_below = _after_equals(above, of_above, error), _after_equals(below, of_below, error)
+    return np.unique(np.concatenate([[0.0], _between(above, of_above), -_between(below, of_below)]))
+
+
+def _after_equals(ordered: NDArray[np.floating], places: ArrayLike, error: float) -> NDArray[np.int64]:
+    """Move each index in `places` past the scores that equal the score before the index.
+
+    Leave out an index if no score follows. `ordered` is ascending.
+    """
+    before = ordered[np.asarray(places, dtype=np.int64) - 1]
+    limits = (before.astype(np.float64) + 2 * error).astype(ordered.dtype)
+    moved = np.searchsorted(ordered, limits, side="right")
+    return np.asarray(moved[moved < len(ordered)], dtype=np.int64)
 
 
 def _between(ordered: NDArray[np.floating], places: ArrayLike) -> NDArray[np.float64]:
@@ -192,6 +219,8 @@ class Frame:
     seed : int
         Seed of the random order of the items. Each frame of an audit needs its own seed. Otherwise draws from
         a new frame would depend on earlier draws.
+    rule : int
+        Version of the rule by which the cuts between the strata are chosen; see `RULE`.
 
     Attributes
     ----------
@@ -205,7 +234,13 @@ class Frame:
     """
 
     def __init__(
-        self, pool: PoolRows, hyperplane: Hyperplane | None, *, exclude: Iterable[int] = (), seed: int = 0
+        self,
+        pool: PoolRows,
+        hyperplane: Hyperplane | None,
+        *,
+        exclude: Iterable[int] = (),
+        seed: int = 0,
+        rule: int = RULE,
     ) -> None:
         self._pool = pool
         self._hyperplane = hyperplane
@@ -213,10 +248,11 @@ class Frame:
         free[rows_among(pool, _sorted(exclude))] = False
         if not free.any():
             raise PoolExhausted(f"all {len(pool)} items are answered: none is left to audit")
-        scores = np.zeros(len(pool), np.float32)
+        scores, cuts = np.zeros(len(pool), np.float32), np.empty(0)
         if hyperplane is not None:
             scores = pool.alone().scores(hyperplane)  # the log keeps the cuts to the last bit
-        cuts = np.empty(0) if hyperplane is None else bands(scores[free])
+            error = _ROUNDING * (hyperplane.norm + abs(hyperplane.bias))
+            cuts = bands(scores[free], error=error, rule=rule)
         self._stratum = np.searchsorted(cuts, scores).astype(np.uint8)
         self._stratum[~free] = len(cuts) + 1
         sizes = np.bincount(self._stratum[free], minlength=len(cuts) + 1)

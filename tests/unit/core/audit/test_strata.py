@@ -55,9 +55,51 @@ def test_a_side_with_hardly_any_items(n_yes):
 
 def test_equal_scores_stay_together():
     """Where all items score the same there are two bands, and one of them holds them all."""
-    assert bands(np.full(1000, 2.0)).tolist() == [0.0, 2.0]
-    assert sizes_of(np.full(1000, 2.0))[0] == [0, 1000, 0]
+    assert bands(np.full(1000, 2.0)).tolist() == [0.0]
+    assert sizes_of(np.full(1000, 2.0))[0] == [0, 1000]
+    assert bands(np.full(1000, 2.0), rule=1).tolist() == [0.0, 2.0]
     assert bands(np.empty(0)).tolist() == [0.0]
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_cut_is_no_score_of_equal_items(sign):
+    """By the earlier rule, some cut was; the other cuts are where they were."""
+    scores = np.linspace(0.5, 100, 4000)
+    scores[1000:3000] = scores[1000]
+    earlier, cuts = bands(sign * scores, rule=1), bands(sign * scores)
+    assert sign * scores[1000] in earlier
+    assert np.abs(cuts - sign * scores[1000]).min() > 0
+    assert (earlier != sign * scores[1000]).sum() >= 4
+    assert np.isin(earlier[earlier != sign * scores[1000]], cuts).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_scores_that_differ_by_rounding_stay_together(dtype):
+    """However the scores of identical items are rounded, all are in one band, at the second time, too."""
+    rng = np.random.default_rng(6)
+    exact = np.sort(rng.uniform(0.1, 1, 4000))
+    exact[1000:3000] = exact[1000]
+    noise = 1e-7
+    first, second = ((exact + rng.uniform(-noise, noise, 4000)).astype(dtype) for _ in range(2))
+    cuts = bands(first, error=2 * noise)
+    assert len(cuts) > 3
+    found = np.searchsorted(cuts, np.stack([first, second])[:, 1000:3000])
+    assert (found == found[0, 0]).all()
+
+
+def test_identical_items_count_in_the_stratum_that_they_are_drawn_from():
+    """The strata, computed again from the features, have the sizes of the frame."""
+    rng = np.random.default_rng(7)
+    for seed in range(20):
+        X = rng.standard_normal((3000, 12)).astype(np.float32)
+        plane = Hyperplane(rng.standard_normal(12), -1.0)
+        order = np.argsort(plane.scores(X))
+        X[order[300:2600]] = X[order[1200]]
+        pool = ArrayPool(X)
+        strata = Frame(pool, plane, seed=seed).strata
+        again = np.bincount(strata.of(pool.ids, pool.rows(np.arange(3000))), minlength=len(strata.sizes))
+        assert again.tolist() == strata.sizes.tolist()
+        assert len(strata.sizes) > 2
 
 
 @pytest.mark.parametrize("sign", [1, -1])
