@@ -12,7 +12,7 @@ import click
 import numpy as np
 
 from closecall.app.display.phrases import counted
-from closecall.app.engine.audit import FrameThen, Place, frames_then, has_frame, place_of_frame
+from closecall.app.engine.audit import frames_then, has_frame
 from closecall.app.engine.choosing import choose, draw_wanted
 from closecall.app.engine.kept_groups import KeptGroups
 from closecall.app.engine.model_predictions import ConceptPredictions
@@ -35,12 +35,11 @@ from closecall.app.engine.selection_parameters import (
 from closecall.app.projects.config import ProjectFile
 from closecall.app.projects.descriptions import FIRST
 from closecall.app.projects.intake import why_no_row
-from closecall.app.verification import lassos, predictions, similar_searches, word_searches
+from closecall.app.verification import audits, lassos, predictions, similar_searches, word_searches
 from closecall.app.verification.imported import check_imported
 from closecall.app.verification.pools import Pools
 from closecall.app.verification.replay import Replay, replays_of
 from closecall.app.verification.report import Findings, name_of_ranks, named
-from closecall.core.audit import Frame
 from closecall.core.errors import InputError
 from closecall.core.evaluation.rank import BruteForce, scores_of
 from closecall.core.pool.name_index import Names
@@ -166,8 +165,11 @@ def _replay(
                 for replay in own
                 if not has_frame(replay.record)
             ]
-            framed = [replay for replay in own if has_frame(replay.record)]
-            _redraw(framed, pool.prefix(index[0]), frames, findings)
+            framed, then = [replay for replay in own if has_frame(replay.record)], pool.prefix(index[0])
+            findings.choices += len(framed)
+            findings.problems += audits.draw_again(framed, then, frames)
+            for replay in framed:
+                _scores(replay, then, findings)
         elif index[1] == SEARCH:
             _search_again(list(group), pool.prefix(index[0]), findings)
         elif index[1] in (SIMILAR, WORDS, LASSO, PREDICTED):
@@ -245,35 +247,6 @@ def _reselect(
         if replay.trained.hyperplane is not None:
             for other, rank in zip(replay.records, _ranks(replay, then, findings), strict=True):
                 findings.ranks.setdefault(name_of_ranks(other), []).append(rank)
-
-
-def _redraw(
-    replays: Sequence[Replay],
-    then: Pool,
-    frames: Mapping[Place, FrameThen],
-    findings: Findings,
-) -> None:
-    """Repeat the audit's random draws and compare them with the log."""
-    replays = sorted(replays, key=lambda replay: place_of_frame(replay.record))
-    for place, of_frame in groupby(replays, key=lambda replay: place_of_frame(replay.record)):
-        made, own = frames[place], list(of_frame)
-        claimed = own[0].record.parameters[AUDIT]
-        frame = Frame(then, made.hyperplane, exclude=made.answered, seed=claimed["seed"])
-        digest = made.hyperplane.digest if made.hyperplane else None
-        if claimed["digest"] != digest or {**claimed, **frame.strata.params()} != claimed:
-            findings.problems.append(
-                f"Round {own[0].record.round}: the labels give other strata than those that the log has"
-            )
-        for replay in own:
-            record = replay.record
-            drawn = frame.draw(exclude=replay.exclude, seed=record.seed)
-            findings.choices += 1
-            if int(drawn.ids[0]) != record.item or drawn.probability != record.probability:
-                findings.problems.append(
-                    f"Round {record.round}: the audit draws item {drawn.ids[0]} with probability "
-                    f"{drawn.probability:.4g}, the log has item {record.item} and {record.probability}"
-                )
-            _scores(replay, then, findings)
 
 
 def _search_again(replays: Sequence[Replay], then: Pool, findings: Findings) -> None:

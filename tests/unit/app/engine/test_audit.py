@@ -7,6 +7,7 @@ import math
 import shutil
 import threading
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +16,18 @@ from click.testing import CliRunner
 
 from closecall.app.api.cards import card_of, submit
 from closecall.app.cli.main import main
-from closecall.app.engine.audit import frame_seed
+from closecall.app.engine.audit import frame_seed, place_of_frame
 from closecall.app.engine.exclusion import excluded_items
 from closecall.app.engine.selection_parameters import AUDIT, PASSED
 from closecall.app.runtime import cores as cores_module
 from closecall.app.runtime.cores import Cores, a_core
 from closecall.app.sessions.labeling import LabelingSession
+from closecall.app.sessions.new_project import NewProject
+from closecall.core.audit import Frame
 from closecall.core.errors import InputError
+from closecall.core.pool.build import build
+from closecall.core.pool.pool import Pool
+from closecall.core.sources import source_from
 from closecall.storage import SelectionRecord
 from tests.projects import (
     N_ITEMS,
@@ -301,6 +307,11 @@ def test_a_log_with_audits_holds(project, session):
             " WHERE why = 'audit'",
             "other strata",
         ),
+        (
+            "UPDATE selections SET parameters = json_set(parameters, '$.audit.cuts[0]',"
+            " json_extract(parameters, '$.audit.cuts[0]') - 0.001) WHERE why = 'audit'",
+            "other strata",
+        ),
         ("UPDATE selections SET parameters = json_remove(parameters, '$.passed')", "chooses item"),
         ("UPDATE selections SET parameters = '{}' WHERE why = 'audit'", "what it was drawn from"),
         ("UPDATE answers SET purpose = 'train' WHERE purpose = 'audit'", "the labels give hyperplane"),
@@ -310,6 +321,47 @@ def test_a_log_whose_audit_was_tampered_with_does_not(audited, tmp_path, stateme
     folder = shutil.copytree(audited.folder, audited.folder.with_name(tmp_path.name))
     tamper(folder, statement)
     assert any(complaint in problem for problem in verify(folder)["problems"])
+
+
+@pytest.mark.parametrize("rule", [1, 2])
+def test_an_audit_of_identical_items_is_drawn_again(workspace, tmp_path, monkeypatch, rule):
+    """Frames of earlier versions follow an earlier rule, which their logs don't name."""
+    monkeypatch.setattr("closecall.app.engine.audit.RULE", rule)
+    monkeypatch.setattr("closecall.app.engine.audit.Frame", partial(Frame, rule=rule))
+    X = np.random.default_rng(2).standard_normal((40, 8)).astype(np.float32)
+    copies = np.arange(40) % 4 * 20 + 1
+    np.save(tmp_path / "X.npy", np.repeat(X, copies, axis=0))
+    classes = np.repeat(np.where(X[:, 0] > 0.5, "7", "1"), copies)
+    (tmp_path / "classes.txt").write_text("\n".join(classes))
+    pool = build(source_from(f"vectors:{tmp_path}/X.npy,{tmp_path}/classes.txt"), tmp_path / "pool").path
+    project = workspace.project(workspace.create(NewProject(str(pool), "Is this a 7?")))
+    session = begun(project)
+    session.set_audit_share(0.5)
+    label_with_new_frames(session, 60)
+    frames = {place_of_frame(one): one.parameters[AUDIT] for one in drawn(project) if AUDIT in one.parameters}
+    assert len(frames) > 1
+    assert {frame["rule"] for frame in frames.values()} == {rule}
+    if rule == 1:
+        remove = "json_remove(parameters, '$.audit.rule')"
+        tamper(project.folder, f"UPDATE selections SET parameters = {remove} WHERE why = 'audit'")
+    assert verify(project.folder)["problems"] == []
+    other = f"json_set(parameters, '$.audit.rule', {3 - rule})"
+    tamper(project.folder, f"UPDATE selections SET parameters = {other} WHERE why = 'audit'")
+    assert any("other strata" in problem for problem in verify(project.folder)["problems"])
+
+
+def test_an_audit_holds_on_a_machine_that_rounds_otherwise(half_audited, monkeypatch):
+    """The last bits of the scores that separate the strata depend on the processor."""
+    rng, scores = np.random.default_rng(3), Pool.scores
+
+    def otherwise(pool, hyperplane):
+        found = scores(pool, hyperplane)
+        return (found + rng.uniform(-2e-7, 2e-7, len(found)) * hyperplane.norm).astype(np.float32)
+
+    monkeypatch.setattr(Pool, "scores", otherwise)
+    frames = {place_of_frame(record): record.parameters[AUDIT] for record in drawn(half_audited)}
+    assert len(frames) > 1
+    assert verify(half_audited.folder)["problems"] == []
 
 
 def test_all_sessions_of_a_question_draw_for_its_audit(project, session):
