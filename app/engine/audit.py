@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from closecall.app.engine.labels_then import LabelsThen
 from closecall.app.engine.selection_parameters import AUDIT, PASSED, description_of
 from closecall.app.engine.training import train_concept
 from closecall.app.runtime.cores import a_core
@@ -27,7 +28,7 @@ from closecall.core.linear.hyperplane import Hyperplane
 from closecall.core.numerics.randomness import seed_for
 from closecall.core.pool.pool import Pool
 from closecall.core.selection import PoolExhausted
-from closecall.storage import AnswerRecord, ConceptRecord, Concepts, LabelState, SelectionRecord
+from closecall.storage import AnswerRecord, ConceptRecord, Concepts, SelectionRecord
 
 if TYPE_CHECKING:
     from closecall.app.engine.concept_state import ConceptState
@@ -118,7 +119,7 @@ def frames_then(
     Parameters
     ----------
     pool : Pool
-        Any snapshot that has the answered items, such as the newest; an item's features never change.
+        Any snapshot that has the drawn items, such as the newest; an item's features never change.
     concepts : Concepts
         The store that has the concept's example images, with the same kind of features as in `pool`.
     concept : ConceptRecord
@@ -129,13 +130,10 @@ def frames_then(
         The audit's selections that were based on the features in `pool`.
     """
     records = {place_of_frame(record): record for record in drawn}
-    state, coming, frames = LabelState(concept.id, pool.has_row), iter(answers), {}
-    following = next(coming, None)
+    labels, frames = LabelsThen(concept.id, answers, pool), {}
     for place, record in sorted(records.items(), key=lambda known: known[0]):
         through, examples_through, _ = place
-        while following is not None and following.seq <= through:
-            state.apply(following)
-            following = next(coming, None)
+        state = labels.at(through, min(record.items_total, len(pool)))
         examples = concepts.examples(concept.id, examples_through)
         as_then = replace(concept, c=record.c, class_weight=record.class_weight)
         trained = train_concept(pool, state.labels(), examples, as_then, examples_through=examples_through)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from closecall.app.engine.exclusion import excluded_then, standing_then
+from closecall.app.engine.labels_then import LabelsThen, rows_then
 from closecall.app.engine.selection_parameters import GROUPS, description_of, sought_by
 from closecall.app.engine.training import train_concept
 from closecall.app.indexes.full_scan import factor_of
@@ -83,7 +84,9 @@ def compare(session: SessionState, selection_id: str) -> Comparison:
         raise InputError("There is no hyperplane before the first yes and no")
     if description_of(record) != session.concept.description:
         raise InputError("This item was selected by its features under another description of the images")
-    state = project.log.state(record.concept_id, record.trained_through, is_item=pool.has_row)
+    answers = project.log.answers_after(record.concept_id, 0, record.trained_through)
+    labels = LabelsThen(record.concept_id, answers, pool)
+    state = labels.at(record.trained_through, rows_then(pool, record))
     state.regroup(project.duplicates.kept.named(record.parameters.get(GROUPS)))
     standing = standing_then(state, record, session.annotator)
     pool = pool.prefix(record.items_total)

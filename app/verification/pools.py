@@ -40,6 +40,10 @@ class Pools:
                 self._opened[description] = error
         return self._opened[description]
 
-    def have_row(self, item: int) -> bool:
+    def may_have_row(self, item: int) -> bool:
+        """Return whether the item has features, or may get them while the pool is being built."""
+        return self._have_row(item) or self.current.awaits(item)
+
+    def _have_row(self, item: int) -> bool:
         """Return whether the item has features under any description whose pool has been opened."""
         return any(isinstance(pool, Pool) and pool.has_row(item) for pool in self._opened.values())

@@ -11,6 +11,7 @@ import numpy as np
 from closecall.app.engine.directions import Direction
 from closecall.app.engine.exclusion import excluded_then, standing_then
 from closecall.app.engine.kept_groups import KeptGroups
+from closecall.app.engine.labels_then import LabelsThen, rows_then
 from closecall.app.engine.selection_parameters import DIRECTION, GROUPS, PLACED, REMEMBERED, is_of_many
 from closecall.app.engine.training import Trained, train_concept
 from closecall.app.verification.report import Findings
@@ -21,7 +22,6 @@ from closecall.storage import (
     AnswerRecord,
     ConceptRecord,
     Concepts,
-    LabelState,
     SelectionRecord,
     Standing,
 )
@@ -99,16 +99,13 @@ def replays_of(
         Receives the number of compared digests and the disagreements.
     """
     known: dict[str | None, Hyperplane | None] = {None: None}
-    state, coming = LabelState(concept.id, pool.has_row), iter(answers)
-    following = next(coming, None)
+    labels = LabelsThen(concept.id, answers, pool)
     computed = [selection for selection in by_id.values() if selection.why in REPLAYED]
     computed.sort(key=lambda selection: (selection.trained_through, selection.seq))
     for _, group in groupby(computed, key=_occasion_of):
         together = list(group)
         records, record = tuple(sorted(together, key=_place_of)), together[0]
-        while following is not None and following.seq <= record.trained_through:
-            state.apply(following)
-            following = next(coming, None)
+        state = labels.at(record.trained_through, rows_then(pool, record))
         if record.why in GROUPED:
             try:
                 state.regroup(kept.named(record.parameters.get(GROUPS)))

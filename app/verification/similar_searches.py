@@ -58,7 +58,7 @@ def search_again(
     description : str
         Name of the pool's set of features (its description); "" for the first.
     """
-    uploads, made = Uploads(project, description), _Made(log, concept, pool)
+    uploads, made = Uploads(project, description), _Made(log, concept)
     for replay in replays:
         found: dict[_How, Neighbours | str] = {}
         for record in replay.records:
@@ -84,15 +84,14 @@ def search_again(
 class _Made:
     """A cache of the last rebuilt metric and search, which the next selection often needs again."""
 
-    def __init__(self, log: LabelLog, concept: ConceptRecord, pool: Pool) -> None:
+    def __init__(self, log: LabelLog, concept: ConceptRecord) -> None:
         self._log = log
-        self._pool = pool
         self._concept = concept
         self._metric: tuple[tuple[str, int], LearnedMetric] | None = None
         self._search: tuple[tuple[object, ...], SimilaritySearch] | None = None
 
-    def _labels(self, through: int) -> Labels:
-        return self._log.labels(self._concept.id, through, is_item=self._pool.has_row)
+    def _labels(self, through: int, then: Pool) -> Labels:
+        return self._log.labels(self._concept.id, through, is_item=then.has_row)
 
     def metric(self, how: _How, then: Pool) -> LearnedMetric | None:
         params: dict[str, Any] | None = json.loads(how.metric)
@@ -100,7 +99,7 @@ class _Made:
             return None
         key = how.metric, how.items
         if self._metric is None or self._metric[0] != key:
-            labels = self._labels(params["through"])
+            labels = self._labels(params["through"], then)
             self._metric = key, learn(then, labels, params)
         return self._metric[1]
 
@@ -108,7 +107,7 @@ class _Made:
         if how.method == "exact":
             return ExactSearch(ByAngle(then)) if metric is None else metric.exact
         params = json.loads(how.params)
-        labels = self._labels(params["through"]) if "through" in params else None
+        labels = self._labels(params["through"], then) if "through" in params else None
         measure = params.get("measure", "weights")
         recipe = Recipe.of_log(how.method, params)
         former = hashed.Former.of(params, recipe.family)

@@ -112,7 +112,7 @@ def _verify_concept(
     opened = {description: pools.under(description) for description in by_description}
     undone = {answer.undoes for answer in answers}
     for answer in answers:
-        if answer.answer != "undo" and answer.id not in undone and not pools.have_row(answer.item):
+        if answer.answer != "undo" and answer.id not in undone and not pools.may_have_row(answer.item):
             findings.problems.append(
                 f"{why_no_row(pools.current, answer.item)}, but answer {answer.id} is about it: it is ignored"
             )

@@ -263,6 +263,17 @@ class Pool:
         """Return whether the item has a row in this snapshot. Held-out and unreadable items have no row."""
         return self._item_ids.has(item)
 
+    def awaits(self, item: int) -> bool:
+        """Return whether the pool is still being built, and may get a row of the item."""
+        manifest = self._contents.manifest
+        is_ahead = not self.complete and manifest.next_item <= item < manifest.items
+        return is_ahead and item not in self.held_out.ids
+
+    def n_rows_of(self, version: int) -> int:
+        """Return the number of rows of the snapshot with `version` segments, at most `len(self)`."""
+        segments = self._contents.manifest.segments[: max(version, 0)]
+        return min(sum(segment.rows for segment in segments), len(self))
+
     def can_have_rows(self) -> NDArray[np.bool_]:
         """For each item of the source, return whether it has a row or may still get a row; shape (n_items,).
 

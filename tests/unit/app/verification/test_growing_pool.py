@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from closecall.app.api.cards import submit
+from closecall.app.cli.main import main
+from closecall.app.engine.audit import frames_then, place_of_frame
+from closecall.app.engine.selection_parameters import AUDIT
+from closecall.app.sessions.full_scan_check import compare
 from closecall.app.sessions.new_project import NewProject
 from closecall.app.sessions.registry import OpenProject
 from closecall.app.sessions.similar.query import Like
@@ -16,21 +23,29 @@ from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
 from closecall.core.sources import source_from
 from tests.pools import small_parts
-from tests.projects import open_workspace, verified
+from tests.projects import digits_pool, give_answers, marks, open_workspace, verified
 from tests.similar import answer_truly, settled
 
 WORD = "digits:600"
+YOUNG = 100
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenProject]:
-    """A project on a pool whose build stopped after its first segment, of 100 items."""
-    small_parts(monkeypatch, first=100, segment=150, chunk=50)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project on a pool whose build stopped after its first segment, of 100 items; nobody serves it."""
+    small_parts(monkeypatch, first=YOUNG, segment=150, chunk=50)
     stop, path = threading.Event(), tmp_path / "pool"
     build(source_from(WORD), path, progress=lambda made: stop.set() if made.rows else None, stop=stop)
-    assert len(Pool.open(path)) == 100
+    assert len(Pool.open(path)) == YOUNG
     with open_workspace(tmp_path / "projects") as workspace:
-        yield workspace.project(workspace.create(NewProject(str(path), "Is this a 7?")))
+        return workspace.project(workspace.create(NewProject(str(path), "Is this a 7?"))).folder
+
+
+@pytest.fixture
+def project(folder: Path) -> Iterator[OpenProject]:
+    """The same project, which is being served."""
+    with open_workspace(folder.parent) as workspace:
+        yield workspace.project(folder.name)
 
 
 def grow(project: OpenProject) -> None:
@@ -54,3 +69,72 @@ def test_a_search_for_an_item_that_is_newer_than_the_index_is_repeated(project, 
     records = [one for one in project.log.selections(1) if one.parameters["similar"]["like"] == str(newest)]
     assert {(one.parameters["similar"]["method"], one.items_total) for one in records} == {("scan", 100)}
     assert verified(project)["choices"] >= 2
+
+
+@pytest.fixture
+def imported(folder: Path, tmp_path: Path) -> list[int]:
+    """The items of a file of labels, imported into the project; the pool has few of them yet."""
+    pool = digits_pool(600)
+    items = Pool.open(pool).ids[::6]
+    truth = Pool.open(pool).truth(items)
+    lines = [f"{item},{'yes' if index == 7 else 'no'}" for item, index in zip(items, truth, strict=True)]
+    (tmp_path / "labels.csv").write_text("\n".join(["item,label", *lines]))
+    words = ["import", str(folder), str(tmp_path / "labels.csv"), "--annotator", "ada"]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 0, result.output
+    return [int(item) for item in items]
+
+
+def test_imported_labels_count_as_soon_as_the_pool_has_their_items(imported, project):
+    """Selections, audits and the check against a full scan are repeated with the labels that counted."""
+    young = set(project.pool.ids.tolist())
+    assert 5 < len(young.intersection(imported)) < len(imported) / 2
+    session = project.session()
+    session.set_audit_share(0.5)
+    give_answers(session, 12)
+    verified(project)
+    early = list(project.log.selections(1))
+    assert max(record.n_labels for record in early) < len(imported) / 2
+    grow(project)
+    give_answers(session, 12)
+    late = list(project.log.selections(1))[len(early) :]
+    assert min(record.n_labels for record in late[1:]) >= len(imported)
+    verified(project)
+    audited = [one for one in early if one.why == "audit"]
+    then = frames_then(
+        project.pool, session.concept.store, session.concept.record, project.log.answers_after(1), audited
+    )
+    assert then
+    for one in audited:
+        hyperplane = then[place_of_frame(one)].hyperplane
+        assert hyperplane is not None
+        assert hyperplane.digest == one.parameters[AUDIT]["digest"]
+    (first,) = [one for one in early if one.hyperplane_digest and one.why == "strategy"][:1]
+    assert compare(session, first.id).items <= YOUNG
+
+
+def test_a_metric_learned_from_imported_labels_is_learned_again(imported, project):
+    """From the labels that counted when it was learned."""
+    similar, ids = project.similar_to(project.session()), project.pool.ids
+    for item, word in ((ids[0], "yes"), (ids[1], "no")):
+        similar.look_for(Like(item=int(item)), 0)
+        submit(similar, marks([cell for cell in settled(similar)["cells"] if cell["selection"]], [word] * 8))
+        assert similar.learning.wait(600)
+    similar.set_view("learned")
+    similar.look_for(Like(item=int(ids[2])), 0)
+    answer_truly(similar, settled(similar), 2)
+    assert any(one.parameters["similar"]["metric"] for one in project.log.selections(1))
+    grow(project)
+    verified(project)
+
+
+def test_a_pool_that_was_built_again_has_other_segments(imported, project, monkeypatch):
+    """The number of items that a selection was made from says that the labels counted."""
+    grow(project)
+    give_answers(project.session(), 6)
+    path = project.pool_path
+    project.close()
+    shutil.rmtree(path)
+    small_parts(monkeypatch, first=20, segment=50)
+    assert build(source_from(WORD), path).version > 5
+    verified(project)

@@ -168,6 +168,19 @@ def test_version_is_a_prefix_of_the_next(pool: Pool) -> None:
         Pool.open(pool.path, 8)
 
 
+def test_a_pool_knows_the_sizes_of_its_earlier_snapshots(pool: Pool) -> None:
+    """And which items an earlier snapshot may still get, by its files as by its source."""
+    for version in range(8):
+        earlier = Pool.open(pool.path, version)
+        assert pool.n_rows_of(version) == len(earlier)
+        assert earlier.n_rows_of(7) == len(earlier)
+        may = np.flatnonzero(earlier.can_have_rows())
+        awaited = [item for item in range(400) if earlier.awaits(item)]
+        assert awaited == np.setdiff1d(may, earlier.ids).tolist()
+    assert pool.n_rows_of(99) == pool.prefix(100).n_rows_of(7) + 203 == 303
+    assert pool.n_rows_of(-1) == 0
+
+
 def test_readers_hold_their_snapshot_while_the_pool_grows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
