@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import click
 import numpy as np
@@ -78,13 +78,15 @@ def verify_project(project: Path, *, as_json: bool = False) -> int:
         If the project can't be read.
     """
     file = ProjectFile.read(project)
-    pools = Pools(project, file)
     findings = Findings()
     with Database.open(file.labels(project), read_only=True) as database:
+        log = LabelLog(database)
+        end = _End.of(log)
+        pools = Pools(project, file)  # after `end`, so they have all items of the log up to there
         concepts = Concepts(database)
         kept = KeptGroups(Groupings(database))
         for concept in concepts.all():
-            _verify_concept(project, LabelLog(database), concepts, concept, kept, pools, findings)
+            _verify_concept(project, log, end, concepts, concept, kept, pools, findings)
     if as_json:
         click.echo(json.dumps(findings.summary()))
     else:
@@ -92,17 +94,42 @@ def verify_project(project: Path, *, as_json: bool = False) -> int:
     return 1 if findings.problems else 0
 
 
+class _End(NamedTuple):
+    """The end of the log when the replay began: the `seq` of the last answer and of the last selection.
+
+    The project may be labeled meanwhile, and the log is read in several transactions.
+    """
+
+    answers: int
+    selections: int
+
+    @classmethod
+    def of(cls, log: LabelLog) -> Self:
+        """Read the answers' end first, so that each answer's selection is included."""
+        answers, last = log.position(), log.last_shown()
+        return cls(answers, last.seq if last is not None else 0)
+
+    def answers_in(self, log: LabelLog, concept_id: int) -> list[AnswerRecord]:
+        """Return the concept's answers up to the end."""
+        return list(log.answers_after(concept_id, through=self.answers))
+
+    def selections_in(self, log: LabelLog, concept_id: int) -> list[SelectionRecord]:
+        """Return the concept's selections up to the end, except those based on later answers."""
+        found = log.selections(concept_id, through=self.selections)
+        return [selection for selection in found if selection.trained_through <= self.answers]
+
+
 def _verify_concept(
     project: Path,
     log: LabelLog,
+    end: _End,
     concepts: Concepts,
     concept: ConceptRecord,
     kept: KeptGroups,
     pools: Pools,
     findings: Findings,
 ) -> None:
-    answers = list(log.answers_after(concept.id))
-    selections = list(log.selections(concept.id))
+    answers, selections = end.answers_in(log, concept.id), end.selections_in(log, concept.id)
     findings.answers += len(answers)
     findings.selections += len(selections)
     by_id = {selection.id: selection for selection in selections}
@@ -158,42 +185,49 @@ def _replay(
     frames = frames_then(pool, concepts, concept, answers, drawn)
     fitted: dict[str, QueryStrategy] = {}
     for index, group in groupby(replays, key=_index_of):
+        own = list(group)
+        try:
+            then = pool.prefix(index[0])
+        except InputError:
+            findings.problems.append(
+                f"{counted(len(own), 'selection')} from {index[0]:,} items can't be repeated: "
+                f"the pool has {len(pool):,}"
+            )
+            continue
         if index[1] == AUDIT:
-            own = list(group)
             findings.problems += [
                 f"Round {replay.record.round}: the audit's selection does not say what it was drawn from"
                 for replay in own
                 if not has_frame(replay.record)
             ]
-            framed, then = [replay for replay in own if has_frame(replay.record)], pool.prefix(index[0])
+            framed = [replay for replay in own if has_frame(replay.record)]
             findings.choices += len(framed)
             findings.problems += audits.draw_again(framed, then, frames)
             for replay in framed:
                 _scores(replay, then, findings)
         elif index[1] == SEARCH:
-            _search_again(list(group), pool.prefix(index[0]), findings)
+            _search_again(own, then, findings)
         elif index[1] in (SIMILAR, WORDS, LASSO, PREDICTED):
-            findings.choices += len(group_of := list(group))
-            then = pool.prefix(index[0])
+            findings.choices += len(own)
             if index[1] == SIMILAR:
                 findings.problems += similar_searches.search_again(
-                    group_of, pool, log, concept, project, concepts.description
+                    own, pool, log, concept, project, concepts.description
                 )
             elif index[1] == WORDS:
-                findings.problems += word_searches.search_again(group_of, then)
+                findings.problems += word_searches.search_again(own, then)
             elif index[1] == PREDICTED:
                 before, present = findings.replaced, ConceptPredictions(Predictions(log.database), concept.id)
-                findings.problems += predictions.select_again(group_of, then, present, findings)
+                findings.problems += predictions.select_again(own, then, present, findings)
                 findings.choices -= findings.replaced - before
             else:
-                findings.problems += lassos.select_again(group_of, pool, then)
-            for replay in group_of:
+                findings.problems += lassos.select_again(own, pool, then)
+            for replay in own:
                 if replay.trained.hyperplane is not None:
                     _scores(replay, pool, findings)
         elif index[1] == OVERLAP:
-            _ask_again(list(group), pool.prefix(index[0]), findings)
+            _ask_again(own, then, findings)
         else:
-            _reselect(list(group), index, pool, fitted, findings)
+            _reselect(own, index, then, fitted, findings)
 
 
 def _index_of(replay: Replay) -> tuple[int, str, str]:
@@ -205,7 +239,7 @@ def _index_of(replay: Replay) -> tuple[int, str, str]:
 def _reselect(
     replays: Sequence[Replay],
     index: tuple[int, str, str],
-    pool: Pool,
+    then: Pool,
     fitted: dict[str, QueryStrategy],
     findings: Findings,
 ) -> None:
@@ -214,8 +248,7 @@ def _reselect(
     `fitted` has the indexes built by earlier calls. If an index covers fewer items than the selections need,
     it is extended, as it was when the selections were made.
     """
-    n_items, name, parameters = index
-    then = pool.prefix(n_items)
+    _, name, parameters = index
     try:
         strategy = _strategy_as_then(name, json.loads(parameters), then, fitted)
     except (InputError, TypeError) as error:

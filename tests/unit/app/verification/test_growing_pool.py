@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from closecall.app.api.cards import submit
+from closecall.app.api.cards import card_of, submit
 from closecall.app.cli.main import main
 from closecall.app.engine.audit import frames_then, place_of_frame
 from closecall.app.engine.selection_parameters import AUDIT
@@ -22,8 +24,9 @@ from closecall.app.sessions.similar.query import Like
 from closecall.core.pool.build import build
 from closecall.core.pool.pool import Pool
 from closecall.core.sources import source_from
+from closecall.storage import AnswerRecord, LabelLog
 from tests.pools import small_parts
-from tests.projects import digits_pool, give_answers, marks, open_workspace, verified
+from tests.projects import digits_pool, give_answers, marks, open_workspace, tamper, verified
 from tests.similar import answer_truly, settled
 
 WORD = "digits:600"
@@ -138,3 +141,78 @@ def test_a_pool_that_was_built_again_has_other_segments(imported, project, monke
     small_parts(monkeypatch, first=20, segment=50)
     assert build(source_from(WORD), path).version > 5
     verified(project)
+
+
+@contextmanager
+def meanwhile(
+    monkeypatch: pytest.MonkeyPatch, act: Callable[[], None], *, moment: str = "answers"
+) -> Iterator[None]:
+    """Do something in the served project whenever verify has read its answers or its position."""
+
+    class Busy(LabelLog):
+        def position(self) -> int:
+            found = super().position()
+            if moment == "position":
+                act()
+            return found
+
+        def answers_after(
+            self, concept_id: int, seq: int = 0, through: int | None = None
+        ) -> Iterator[AnswerRecord]:
+            yield from super().answers_after(concept_id, seq, through)
+            if moment == "answers":
+                act()
+
+    with monkeypatch.context() as patch:
+        patch.setattr("closecall.app.verification.verify.LabelLog", Busy)
+        yield
+
+
+@pytest.mark.parametrize("moment", ["position", "answers"])
+def test_a_log_holds_while_it_grows(project, monkeypatch, moment):
+    """Answers and selections that come while the log is read are not replayed."""
+    grow(project)
+    session = project.session()
+    give_answers(session, 12)
+    with meanwhile(monkeypatch, lambda: give_answers(session, 3), moment=moment):
+        found = verified(project)
+    assert len(list(project.log.answers_after(1))) == 15
+    assert (found["answers"], found["digests"]) == (12, found["selections"])
+    found = verified(project)
+    assert found["answers"] == 15
+
+
+def test_a_log_holds_while_the_pool_grows(project, monkeypatch):
+    """Another question is labeled with the new items before its part of the log is read."""
+    first, second = project.session(), project.session(None, project.add_concept("Is this a 3?").id)
+    for session in (first, second):
+        give_answers(session, 6)
+    third = project.session(None, project.add_concept("Is this a 4?").id)
+    acts = iter([True])
+
+    def label_new_items() -> None:
+        if next(acts, False):
+            grow(project)
+            give_answers(second, 3)
+            card_of(third)
+
+    with meanwhile(monkeypatch, label_new_items):
+        found = verified(project)
+    assert next(acts, "done") == "done"
+    assert found["answers"] == 12
+    sizes = {one.items_total for concept in (2, 3) for one in project.log.selections(concept)}
+    assert {YOUNG, len(project.pool)} <= sizes
+    assert verified(project)["answers"] == 15
+
+
+def test_selections_from_more_items_than_the_pool_has_are_reported(project):
+    """In one sentence; all else is replayed."""
+    give_answers(project.session(), 8)
+    folder, selections = project.folder, list(project.log.selections(1))
+    project.close()
+    tamper(folder, f"UPDATE selections SET items_total = 4000 WHERE seq = {selections[-1].seq}")
+    result = CliRunner().invoke(main, ["verify", str(folder), "--json"])
+    assert result.exit_code == 1
+    found = json.loads(result.output)
+    assert found["problems"] == ["1 selection from 4,000 items can't be repeated: the pool has 100"]
+    assert (found["digests"], found["choices"]) == (len(selections), len(selections) - 1)
