@@ -19,6 +19,7 @@ from PIL import Image
 from closecall.core.errors import InputError
 from closecall.core.sources.base import Items, Source
 from closecall.core.sources.heif import can_read_heif
+from closecall.core.sources.images import DAMAGED_EXIF
 
 _EXIF, _TIME, _FRACTION = 0x8769, 0x9003, 0x9291
 """EXIF tags: the Exif IFD (data on the exposure), and its tags DateTimeOriginal and SubSecTimeOriginal."""
@@ -44,9 +45,7 @@ def _time_of(source: Source, item: int) -> float:
         can_read_heif()
         with Image.open(file) as image:
             return seconds_of(image.getexif().get_ifd(_EXIF))
-    except (InputError, OSError, ValueError, SyntaxError, TypeError, KeyError, EOFError):
-        return float("nan")
-    except Image.DecompressionBombError:
+    except (InputError, Image.DecompressionBombError, *DAMAGED_EXIF):
         return float("nan")
 
 

@@ -61,6 +61,9 @@ MOST_CONVERTED = 1 << 20
 RENDITION = 4 * GREY_SIZE
 """Longest side, in pixels, to which an image is scaled before it becomes a grayscale square for features."""
 
+DAMAGED_EXIF = (OSError, SyntaxError, ValueError, TypeError, LookupError, EOFError, struct.error)
+"""Exceptions of Pillow for damaged EXIF data."""
+
 # Pillow would print its warnings while a pool is built. `_reason` reports the relevant ones.
 warnings.filterwarnings("ignore", module=r"PIL\.")
 logging.getLogger("PIL").setLevel(logging.CRITICAL)
@@ -411,8 +414,14 @@ _TURNS = {
 
 
 def _orientation(image: Image.Image) -> int:
-    """Return the EXIF orientation of an image: 1 if upright; from 5 to 8 if width and height are swapped."""
-    orientation = image.getexif().get(0x0112, 1)
+    """Return the EXIF orientation of an image: 1 if upright; from 5 to 8 if width and height are swapped.
+
+    If its EXIF data are damaged, the image counts as upright, as in web browsers.
+    """
+    try:
+        orientation = image.getexif().get(0x0112, 1)
+    except DAMAGED_EXIF:
+        return 1
     return orientation if orientation in _TURNS else 1
 
 

@@ -25,6 +25,8 @@ def folder(tmp_path):
         Image.new("RGB", (8, 8), (second, 0, 0)).save(tmp_path / f"{second}.jpg", exif=exif)
     Image.new("RGB", (8, 8)).save(tmp_path / "plain.jpg")
     (tmp_path / "broken.jpg").write_bytes(b"\xff\xd8 none")
+    cut = {"dpi": (72, 72), "exif": b"Exif\0\0II*\0"}
+    Image.new("RGB", (8, 8)).save(tmp_path / "cut.jpg", **cut)
     return tmp_path
 
 
@@ -35,7 +37,7 @@ def test_photographs_know_when_they_were_taken(folder):
     times = dict(zip(source.names(items), taken_at(source, items), strict=True))
     assert times["8.jpg"] - times["7.jpg"] == 1
     assert times["59.jpg"] - times["7.jpg"] == 52
-    assert np.isnan([times["plain.jpg"], times["broken.jpg"]]).all()
+    assert np.isnan([times["plain.jpg"], times["broken.jpg"], times["cut.jpg"]]).all()
 
 
 def test_items_without_a_file_have_no_time():

@@ -93,6 +93,20 @@ def test_the_first_frame_of_an_animation_is_shown(form: str) -> None:
     assert np.asarray(shown.convert("L")).min() > 240
 
 
+@pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP"])
+@pytest.mark.parametrize(
+    "tail", [bytes(20), b"II*\0", b"II*\0\x08\0\0\0\xff"], ids=["zeros", "header", "cut"]
+)
+def test_an_image_with_damaged_exif_data_counts_as_upright(form: str, tail: bytes) -> None:
+    """As in web browsers. Pillow reads the data only if the density of the pixels is given."""
+    image = halves("RGB", "black", "white")
+    file = encoded(image, form, dpi=(72, 72), exif=b"Exif\0\0" + tail)
+    assert resolution_of(file) == (40, 20)
+    plain, steps = encoded(image, form), Preprocessing(20, (18, 18))
+    assert np.array_equal(read_image(file, 40), read_image(plain, 40))
+    assert np.array_equal(*(read_resized(each, steps.resizing) for each in (file, plain)))
+
+
 @pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP", "TIFF"])
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_the_cameras_orientation_is_respected(orientation: int, form: str) -> None:
