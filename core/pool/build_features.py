@@ -25,6 +25,9 @@ ANNOUNCED_ITEMS = 256
 read them ahead.
 """
 
+RETRIES = 3
+"""Number of times that a chunk is computed again because items have become readable."""
+
 J = TypeVar("J")
 R = TypeVar("R")
 
@@ -110,14 +113,26 @@ class Gathered:
 def content_of(source: Source, manifest: Manifest, codebook: Codebook | None, chunk: Chunk) -> Content:
     """Compute the features of these items as they are stored. Return features, ids, classes and problems.
 
+    Items that can't be read are read a second time, because a drive may have been away for a moment.
+
     Raises
     ------
     InputError
-        If items can't be read because the source's data no longer exists.
+        If items can't be read because the source's data no longer exists, or because of a failure that may
+        pass.
     """
     X, kept, problems = compute(source, chunk.ids)
-    if problems and (gone := source.vanished()):
-        raise InputError(f"{gone} no longer exists; when it is back, the build can be continued")
+    for _ in range(RETRIES):
+        if not problems:
+            break
+        _, readable, _ = compute(source, np.array([problem.item for problem in problems]))
+        if gone := source.vanished():
+            raise InputError(
+                f"{gone} no longer exists or is empty; when it is back, the build can be continued"
+            )
+        if not len(readable):
+            break
+        X, kept, problems = compute(source, chunk.ids)
     truth = source.truth(kept).astype(np.int16, copy=False)
     if codebook is not None and not chunk.is_held_out:
         return Content(codebook.encoded(X), kept, truth, problems)

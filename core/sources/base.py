@@ -11,6 +11,7 @@ paths. `core.sources.open_source(spec, folder)` restores the source from both.
 
 from __future__ import annotations
 
+import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -287,9 +288,12 @@ class Source(ABC):
         """
 
     def vanished(self) -> Path | None:
-        """If the file or folder with the source's data no longer exists, return its path, otherwise None."""
+        """If the file or folder with the source's data no longer exists, return its path, otherwise None.
+
+        A folder that has none of its files any more, such as an empty mount point, counts as well.
+        """
         path = getattr(self, "path", None)
-        return path if isinstance(path, Path) and not path.exists() else None
+        return path if isinstance(path, Path) and not os.access(path, os.F_OK) else None
 
     @contextmanager
     def reading_ahead(self, stop: threading.Event) -> Iterator[Callable[[Items], None]]:  # noqa: ARG002

@@ -36,6 +36,7 @@ from closecall.core.onnx.runtime import CPU, PROVIDERS, ProviderError, offered_p
 from closecall.core.onnx.text import TextModel
 from closecall.core.sources.base import Items, Problem, Source, UnreadableImageError, changed
 from closecall.core.sources.other_features import OtherFeatures
+from closecall.core.sources.passing import PassingError
 from closecall.core.sources.registry import open_source
 
 
@@ -272,7 +273,8 @@ class Embedded(OtherFeatures):
         try:
             vector = self.model.features_of_resized(image)
         except MemoryError as error:
-            raise UnreadableImageError("there is not enough memory for the model") from error
+            reason = "there is not enough memory for the model"
+            raise PassingError(f"{reason}: try again", reason) from error
         if not np.isfinite(vector).all():
             raise UnreadableImageError("the model's features of it are not finite")
         if not vector.any():

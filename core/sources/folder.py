@@ -151,6 +151,10 @@ class Folder(ListedImages):
         """
         return note_on_left_out(self.files.left_out)
 
+    def vanished(self) -> Path | None:
+        """See `Source.vanished`."""
+        return listing.vanished(self.path, self._root, self.files)
+
     def original(self, item: int) -> Path:
         """See `Source.original`."""
         (item,) = self.check_items(np.array([item]))

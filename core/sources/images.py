@@ -34,6 +34,7 @@ from closecall.core.errors import InputError
 from closecall.core.onnx.resizing import Resizing
 from closecall.core.sources.base import GREY_SIZE, Items, Source, UnreadableImageError
 from closecall.core.sources.heif import HEIF_EXTENSIONS, NEEDS_EXTRA, can_read_heif, is_heif
+from closecall.core.sources.passing import require_lasting
 
 _PHOTOS = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".jp2", ".avif")
 _PLAIN = (".bmp", ".dib", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm")
@@ -79,7 +80,7 @@ _BROKEN = (
     AttributeError,
     RuntimeError,
     EOFError,
-    MemoryError,
+    MemoryError,  # see `require_lasting`
     struct.error,
     zlib.error,
     Image.DecompressionBombError,
@@ -105,6 +106,8 @@ def read_image(file: Path | BinaryIO, size: int, *, stretch: bool = True) -> Ima
     ------
     UnreadableImageError
         If the file does not exist, is not an image, has too many pixels, or is damaged.
+    PassingError
+        If the file can't be read now, for example because memory is short.
     InputError
         If `size` is less than 1.
     """
@@ -226,7 +229,10 @@ def luminance(planes: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 @contextmanager
 def _opened(file: Path | BinaryIO) -> Iterator[Image.Image]:
-    """Open an image file. Errors here and in the `with` block are raised as `UnreadableImageError`."""
+    """Open an image file. Errors here and in the `with` block are raised as `UnreadableImageError`.
+
+    Failures that may pass are raised as `PassingError`.
+    """
     try:
         with Image.open(file, formats=_formats()) as image:
             width, height = image.size
@@ -238,6 +244,7 @@ def _opened(file: Path | BinaryIO) -> Iterator[Image.Image]:
     except InputError:
         raise
     except _BROKEN as error:
+        require_lasting(error, str(file) if isinstance(file, os.PathLike) else "an image")
         raise UnreadableImageError(_reason(error, file)) from error
 
 
@@ -444,8 +451,6 @@ def _reason(error: Exception, file: Path | BinaryIO) -> str:
         if not can_read_heif() and is_heif(Path(file) if isinstance(file, os.PathLike) else file):
             return NEEDS_EXTRA
         return "the file is empty" if empty else "it is not an image of a supported format"
-    if isinstance(error, MemoryError):
-        return "there is not enough memory to decode it"
     if "truncated" in str(error):
         return "the image is damaged or incomplete: its file ends too early"
     return f"the image is damaged or incomplete ({str(error).strip() or type(error).__name__})"

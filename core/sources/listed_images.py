@@ -31,6 +31,7 @@ from closecall.core.sources.images import (
     resolution_of,
 )
 from closecall.core.sources.listing import Listing
+from closecall.core.sources.passing import PassingError
 
 
 class ListedImages(Source):
@@ -85,6 +86,8 @@ class ListedImages(Source):
             return self._read(item, size)
         except UnreadableImageError as error:
             raise UnshownItemError(self.name(item), str(self.path), str(error)) from error
+        except PassingError as error:
+            raise UnshownItemError(self.name(item), str(self.path), error.reason) from error
 
     def resolution(self, item: int) -> tuple[int, int]:
         """See `Source.resolution`."""

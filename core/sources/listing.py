@@ -31,6 +31,9 @@ _MPEG = (".mp4", ".m4v", ".mov", ".3gp", ".mpg", ".mpeg", ".vob", ".ts", ".mts",
 VIDEO_EXTENSIONS = frozenset((*_MPEG, ".mkv", ".webm", ".ogv", ".avi", ".wmv", ".asf", ".flv", ".mxf"))
 """Extensions of videos, from which `core.sources.packed.videos` takes frames."""
 
+_SAMPLED = 64
+"""Number of files that are looked for to find out whether a folder has vanished."""
+
 _WELL_KNOWN = {".jpg": "JPEG", ".png": "PNG", ".txt": "TXT"}
 
 
@@ -204,6 +207,17 @@ def load(file: Path) -> Listing:
         raise InputError(f"the list of images {file} is missing: build the pool again") from error
     except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
         raise InputError(f"the list of images {file} is damaged: build the pool again") from error
+
+
+def vanished(path: Path, root: str, listing: Listing) -> Path | None:
+    """Return `path` if it does not exist, `root` if it has none of a sample of its files, otherwise None.
+
+    `root` ends with a separator.
+    """
+    if not os.access(path, os.F_OK):  # unlike `Path.exists`, this raises no error if a drive doesn't answer
+        return path
+    some = np.linspace(0, len(listing.paths) - 1, min(_SAMPLED, len(listing.paths))).astype(np.int64)
+    return None if any(os.access(root + listing.paths[item], os.F_OK) for item in some) else Path(root)
 
 
 def as_text(path: str) -> str:

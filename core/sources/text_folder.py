@@ -15,6 +15,7 @@ from closecall.core.errors import InputError
 from closecall.core.sources import listing
 from closecall.core.sources.base import Items, Source
 from closecall.core.sources.listing import Listing
+from closecall.core.sources.passing import require_lasting
 from closecall.core.sources.texts import VOCABULARY_FILE, Texts, UnreadableTextError, decoded
 from closecall.core.sources.vocabulary import Vocabulary
 
@@ -148,8 +149,14 @@ class TextFolder(Texts):
         """See `Texts.read`."""
         try:
             return decoded(self._file(item).read_bytes(), self.encoding)
-        except OSError as error:
-            raise UnreadableTextError(f"the file can't be read ({error.strerror or error})") from error
+        except (OSError, MemoryError) as error:
+            require_lasting(error, f"{self.name(item)} in {self.path}")
+            reason = getattr(error, "strerror", "") or error
+            raise UnreadableTextError(f"the file can't be read ({reason})") from error
+
+    def vanished(self) -> Path | None:
+        """See `Source.vanished`."""
+        return listing.vanished(self.path, self.root, self.files)
 
     def original(self, item: int) -> Path:
         """See `Source.original`."""

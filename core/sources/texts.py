@@ -21,6 +21,7 @@ from closecall.core.errors import InputError
 from closecall.core.numerics.rows import Rows
 from closecall.core.sources.base import GREY_SIZE, Items, Problem, Source, UnshownItemError
 from closecall.core.sources.images import grey_of
+from closecall.core.sources.passing import PassingError
 from closecall.core.sources.vocabulary import Vocabulary
 
 VOCABULARY_FILE = "vocabulary.npz"
@@ -64,6 +65,8 @@ class Texts(Source):
             return self.read(item)
         except UnreadableTextError as error:
             raise UnshownItemError(self.name(item), self.title, str(error)) from error
+        except PassingError as error:
+            raise UnshownItemError(self.name(item), self.title, error.reason) from error
 
     def opening(self, text: str) -> str:
         """Return the part of the text whose first lines the thumbnail shows; by default, the whole text."""
@@ -151,7 +154,10 @@ class Texts(Source):
             try:
                 texts.append(self.read(item))
             except UnreadableTextError:
-                continue
+                if gone := self.vanished():
+                    raise InputError(
+                        f"{gone} no longer exists or is empty: try again when it is back"
+                    ) from None
         return texts
 
 

@@ -25,6 +25,7 @@ from closecall.core.sources.listed_images import ListedImages
 from closecall.core.sources.listing import Listing
 from closecall.core.sources.packed.packing import Contents, Packing
 from closecall.core.sources.packed.shards import Shards, find_shards, fingerprint, split_of
+from closecall.core.sources.passing import require_lasting
 
 MOST_BYTES = 1 << 30
 """Maximum size of an encoded image in bytes; an image is read whole."""
@@ -187,7 +188,9 @@ class PackedImages(ListedImages):
 
     def vanished(self) -> Path | None:
         """Return the first shard that no longer exists, or None."""
-        return next((shard for shard in map(Path, self.packing.shards) if not shard.exists()), None)
+        return next(
+            (shard for shard in map(Path, self.packing.shards) if not os.access(shard, os.F_OK)), None
+        )
 
     def encoded(self, item: int) -> bytes:
         """Return the bytes of the image, as they are in the shard; see `Source.encoded`."""
@@ -213,8 +216,10 @@ class PackedImages(ListedImages):
                 data = file.read(size)
         except FileNotFoundError as error:
             raise UnreadableImageError(f"{path.name} no longer exists") from error
-        except OSError as error:
-            raise UnreadableImageError(f"{path.name} can't be read ({error.strerror or error})") from error
+        except (OSError, MemoryError) as error:
+            require_lasting(error, f"{self.name(item)} in {self.path}")
+            reason = getattr(error, "strerror", "") or error
+            raise UnreadableImageError(f"{path.name} can't be read ({reason})") from error
         if len(data) < size:
             raise UnreadableImageError(f"{path.name} is incomplete: it ends in the middle of this image")
         return data

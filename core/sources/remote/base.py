@@ -10,13 +10,11 @@ from contextlib import contextmanager
 from typing import BinaryIO
 
 import numpy as np
-from PIL import Image
 
 from closecall.core.errors import InputError
-from closecall.core.sources.base import Items, UnreadableImageError, UnshownItemError
+from closecall.core.sources.base import Items, UnreadableImageError
 from closecall.core.sources.listed_images import ListedImages
 from closecall.core.sources.remote.address import Address
-from closecall.core.sources.remote.failures import UnreachableError
 from closecall.core.sources.remote.fetching import CONNECTIONS, Fetcher
 from closecall.core.sources.remote.read_ahead import ReadAhead
 
@@ -56,13 +54,6 @@ class RemoteImages(ListedImages):
         finally:
             self._ahead = None
             ahead.close()
-
-    def image(self, item: int, size: int) -> Image.Image:
-        """See `ListedImages.image`."""
-        try:
-            return super().image(item, size)
-        except UnreachableError as error:
-            raise UnshownItemError(self.name(item), str(self.path), error.reason) from error
 
     def encoded(self, item: int) -> bytes:
         """Return the bytes of the image, as they are on the server; see `Source.encoded`."""

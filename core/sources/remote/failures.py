@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from closecall.core.errors import InputError
+from closecall.core.sources.passing import PassingError
 
 
-class UnreachableError(InputError):
+class UnreachableError(PassingError):
     """Error for a server or bucket that can't be read, although its images may exist.
 
     Parameters
@@ -16,8 +16,7 @@ class UnreachableError(InputError):
     """
 
     def __init__(self, message: str, reason: str = "its server can't be read") -> None:
-        super().__init__(message)
-        self.reason = reason
+        super().__init__(message, reason)
 
 
 class TemporaryError(Exception):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import tarfile
@@ -173,7 +174,7 @@ def test_a_failed_build_leaves_its_reason(tmp_path: Path) -> None:
     assert build(FakeSource(200), tmp_path / "p").complete
 
 
-@pytest.mark.parametrize("kind", ["folder", "tar", "edges:folder"])
+@pytest.mark.parametrize("kind", ["folder", "emptied folder", "tar", "edges:folder"])
 def test_images_that_vanish_are_not_taken_for_unreadable_ones(tmp_path: Path, kind: str) -> None:
     """The build stops, and goes on once they are back, as if nothing had been."""
     images = tmp_path / "images"
@@ -188,16 +189,17 @@ def test_images_that_vanish_are_not_taken_for_unreadable_ones(tmp_path: Path, ki
         with tarfile.open(tmp_path / "images.tar", "w") as packed:
             packed.add(images, "images")
         images = tmp_path / "images.tar"
-    source = source_from(
-        f"tar:{tmp_path}/*.tar" if kind == "tar" else f"{kind.removesuffix('folder')}{images}"
-    )
+    edges = "edges:" if kind == "edges:folder" else ""
+    source = source_from(f"tar:{tmp_path}/*.tar" if kind == "tar" else f"{edges}{images}")
     assert source.vanished() is None
     whole = build(source, tmp_path / "whole")
     assert [problem.name.rpartition("/")[2] for problem in whole.problems()] == ["damaged.png"]
 
     def unplug(now: Progress) -> None:
-        if now.rows and images.exists():
+        if now.rows and not away.exists():
             images.rename(away)
+            if kind == "emptied folder":  # as a mount point is without its drive
+                images.mkdir()
 
     with pytest.raises(InputError, match=rf"{images} no longer exists"):
         build(source, tmp_path / "p", progress=unplug, threads=1)
@@ -206,6 +208,62 @@ def test_images_that_vanish_are_not_taken_for_unreadable_ones(tmp_path: Path, ki
     away.rename(images)
     assert build(source, tmp_path / "p").complete
     assert contents(tmp_path / "p") == contents(tmp_path / "whole")
+
+
+def test_images_that_are_away_for_a_moment_are_read_again(tmp_path: Path) -> None:
+    """The drive is back before the builder can see that it was away."""
+
+    class Away(FakeSource):
+        calls = 0
+
+        def features(self, items: np.ndarray) -> np.ndarray | None:
+            Away.calls += 1
+            rows = super().features(items)
+            return np.zeros_like(rows) if Away.calls == 3 else rows
+
+    assert build(Away(200), tmp_path / "p", threads=1).problems() == []
+    build(FakeSource(200), tmp_path / "sound")
+    assert contents(tmp_path / "p") == contents(tmp_path / "sound")
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.EIO, errno.ESTALE, None], ids=str)
+@pytest.mark.parametrize("kind", ["folder", "tar", "texts"])
+def test_a_failure_that_may_pass_stops_the_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, code: int | None
+) -> None:
+    """It says nothing about the item: too many open files, a drive that doesn't answer, or no memory."""
+    items = tmp_path / "items"
+    items.mkdir()
+    for i in range(120):
+        if kind == "texts":
+            (items / f"{i}.txt").write_text(f"letter number {i}")
+        else:
+            Image.new("L", (9, 9), i).save(items / f"{i}.png")
+    if kind == "tar":
+        with tarfile.open(tmp_path / "items.tar", "w") as packed:
+            packed.add(items, "items")
+    spec = {"folder": str(items), "tar": f"tar:{tmp_path}/items.tar", "texts": f"texts:{items}"}[kind]
+    source = source_from(spec)
+    whole = build(source, tmp_path / "whole", threads=1)
+    reads = itertools.count(1)
+
+    def failing(opened: Callable[..., Any]) -> Callable[..., Any]:
+        def once(*args: Any, **options: Any) -> Any:
+            if next(reads) == 90:
+                raise MemoryError if code is None else OSError(code, "it failed")
+            return opened(*args, **options)
+
+        return once
+
+    with monkeypatch.context() as patched:
+        if kind == "texts":
+            patched.setattr(Path, "read_bytes", failing(Path.read_bytes))
+        else:
+            patched.setattr(Image, "open", failing(Image.open))
+        with pytest.raises(InputError, match="it failed" if code else "not enough memory"):
+            build(source, tmp_path / "p", threads=1)
+    assert build(source, tmp_path / "p").problems() == []
+    assert contents(tmp_path / "p") == contents(whole.path)
 
 
 def test_one_builder_a_pool(tmp_path: Path) -> None:
