@@ -57,12 +57,16 @@ class DiskCache:
         return data if _checksum(data) == content[:_CHECKSUM] else None
 
     def put(self, key: str, data: bytes, *, evict: bool = True) -> None:
-        """Store `data` under `key`. Without `evict`, do nothing if another entry would have to be deleted."""
-        size = _CHECKSUM + len(data)
+        """Store `data` under `key`. Without `evict`, do nothing if another entry would have to be deleted.
+
+        But an earlier entry under `key` is always deleted or replaced.
+        """
+        size, file = _CHECKSUM + len(data), self._file(key)
         with suppress(OSError), self._lock:
-            if not self._has_room(size, evict):
+            added = size - (file.stat().st_size if file.exists() else 0)
+            if not self._has_room(added, evict):
+                file.unlink(missing_ok=True)
                 return
-            file = self._file(key)
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             temporary = file.with_name(f"{uuid.uuid4().hex}{TEMPORARY}")
             try:
@@ -71,7 +75,7 @@ class DiskCache:
             except OSError:
                 temporary.unlink(missing_ok=True)
                 raise
-            self._bytes = (self._bytes or 0) + size
+            self._bytes = (self._bytes or 0) + added
             self._unmeasured += size
 
     def _has_room(self, size: int, evict: bool) -> bool:

@@ -47,6 +47,7 @@ class RemoteImages(ListedImages):
     @contextmanager
     def reading_ahead(self, stop: threading.Event) -> Iterator[Callable[[Items], None]]:
         """See `Source.reading_ahead`."""
+        self._fetcher.begin_build()
         ahead = ReadAhead(lambda item: self._fetched(item, stop), CONNECTIONS, stop)
         self._ahead = ahead
         try:

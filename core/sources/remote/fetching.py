@@ -7,6 +7,9 @@ stops the build, which can be resumed later. The build also stops after `MOST_RE
 because the bucket may be gone, or access may have expired. *Minor* servers, which have a small fraction of
 the images in a list, do not stop a build. Their images count as unreadable instead.
 
+The cache may have an earlier version of an image. A page may show this version, so that it need not wait. A
+build reads each image once from its server or bucket, so that the features are those of the present version.
+
 While a user waits for an image, retries go on for `PATIENCE_SHOWN` seconds. If the server does not answer at
 all, its other images fail at once for the next `GIVEN_UP_SECONDS`. After that, reading is retried for one
 image.
@@ -64,9 +67,16 @@ class Fetcher:
         self._given_up: dict[str, float] = {}
         self._silent: dict[str, tuple[float, str]] = {}  # when the server did not answer, and the reason
         self._refused: Counter[str] = Counter()
+        self._current: set[str] = set()  # keys of the images that the present build has read
+
+    def begin_build(self) -> None:
+        """Forget which images an earlier build has read; they may have changed."""
+        self._current = set()
 
     def read(self, address: Address, inside: Address, *, stop: threading.Event | None = None) -> bytes:
-        """Return the bytes of an image, from the cache if it has them.
+        """Return the bytes of an image, from the cache if possible.
+
+        For a build, the cache is used only for images that the same build has read before.
 
         Parameters
         ----------
@@ -85,11 +95,20 @@ class Fetcher:
         UnreachableError
             If the server or bucket can't be read, or `stop` is set.
         """
-        if (held := self._cache.get(address.identity)) is not None:
+        key = self._key(address)
+        if (stop is None or key in self._current) and (held := self._cache.get(key)) is not None:
             return held
         data = self._fetched(address, inside, stop)
-        self._cache.put(address.identity, data, evict=stop is None)
+        self._cache.put(key, data, evict=stop is None)
+        if stop is not None:
+            self._current.add(key)
         return data
+
+    def _key(self, address: Address) -> str:
+        """Return the name of an image in the cache. Each endpoint or account has its own buckets."""
+        if address.is_web:
+            return address.identity
+        return f"{address.identity} at {self._stores[address.scheme].endpoint()}"
 
     def _fetched(self, address: Address, inside: Address, stop: threading.Event | None) -> bytes:
         if stop is None:

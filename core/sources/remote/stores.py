@@ -11,6 +11,7 @@ References
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from typing import Any
 
 from closecall.core.errors import InputError
@@ -64,6 +65,14 @@ class Store:
         self._scheme = scheme
         self._lock = threading.Lock()
         self._opened: Any = None
+        self._endpoint = ""
+
+    def endpoint(self) -> str:
+        """Return the endpoint or account that has the buckets, or "" if the storage can't be opened."""
+        if not self._endpoint:
+            with suppress(Exception):  # reading will raise it again
+                self._endpoint = _endpoint_of(self._scheme, self._files())
+        return self._endpoint
 
     def read(self, address: Address) -> bytes:
         """Return the content of an object.
@@ -138,6 +147,14 @@ def _opened(scheme: str) -> Any:
         ) from error
     except Exception as error:  # a configuration that the provider's package refuses
         raise InputError(f"{scheme}:// can't be opened: {_reason(error)}") from error
+
+
+def _endpoint_of(scheme: str, files: Any) -> str:
+    if scheme == "s3":
+        return str(files.s3.meta.endpoint_url)
+    if scheme == "az":
+        return str(files.service_client.primary_endpoint)
+    return str(getattr(files, "_location", ""))
 
 
 def _codes(error: BaseException | None) -> set[str]:

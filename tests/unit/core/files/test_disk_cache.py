@@ -47,6 +47,17 @@ def test_without_deleting_it_fills_up(tmp_path: Path) -> None:
     assert cache.get("large") is None
 
 
+def test_an_earlier_entry_is_replaced_or_deleted(tmp_path: Path) -> None:
+    """It is not found any more, also if there is no room for the new one."""
+    cache = DiskCache(tmp_path, 2_000)
+    cache.put("a", bytes(900))
+    cache.put("b", bytes(900))
+    cache.put("a", b"1" * 900, evict=False)
+    assert (cache.get("a"), cache.get("b")) == (b"1" * 900, bytes(900))
+    cache.put("a", b"2" * 1_100, evict=False)
+    assert (cache.get("a"), cache.get("b")) == (None, bytes(900))
+
+
 def test_damaged_entries_do_not_exist(tmp_path: Path) -> None:
     """Cut or changed, until they are stored again."""
     cache = DiskCache(tmp_path, 10_000)

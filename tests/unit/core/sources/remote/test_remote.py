@@ -54,12 +54,12 @@ def listed(root: Path, server: Server, paths: list[str] = PATHS, suffix: str = "
     return file
 
 
-def on_disk(root: Path) -> Folder:
-    """The same images in a folder."""
+def on_disk(root: Path, first: int = 0) -> Folder:
+    """The same images in a folder, or those from a later seed on."""
     for i, path in enumerate(PATHS):
         file = root / path[1:]
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(picture(i))
+        file.write_bytes(picture(first + i))
     return Folder(root / "set")
 
 
@@ -371,6 +371,38 @@ def test_shown_images_are_kept(tmp_path: Path, server: Server) -> None:
     other = AddressList(listed(tmp_path, server))
     assert [other.image(item, 64).tobytes() for item in range(N)] == shown
     assert server.asked == []
+
+
+def test_a_build_reads_the_present_images(tmp_path: Path, server: Server) -> None:
+    """Not those that were shown or built from before. The page then shows the present ones, too."""
+    file = listed(tmp_path, server)
+    build(AddressList(file), tmp_path / "former")
+    assert AddressList(file).encoded(0) == build(AddressList(file), tmp_path / "former").source.encoded(0)
+    server.files = {path: picture(100 + i) for i, path in enumerate(PATHS)}
+    expected = features(on_disk(tmp_path, first=100))
+    pool = build(AddressList(file), tmp_path / "pool")
+    names = [name.rpartition("/")[2] for name in pool.source.names(pool.ids)]
+    assert all((expected[name] == row).all() for name, row in zip(names, pool.rows_of(pool.ids), strict=True))
+    server.asked.clear()
+    shown = AddressList(file)
+    assert {shown.encoded(item) for item in range(N)} == set(server.files.values())
+    assert server.asked == []
+
+
+def test_an_image_that_was_replaced_does_not_continue_a_pool(tmp_path: Path, server: Server) -> None:
+    """Though the former one is in the cache."""
+    build(AddressList(listed(tmp_path, server, PATHS[:20])), tmp_path / "pool")
+    server.files[PATHS[3]] = picture(100)
+    with pytest.raises(InputError, match=r"item \d+ has changed, .*/3 é.png"):
+        build(AddressList(listed(tmp_path, server, PATHS)), tmp_path / "pool")
+
+
+def test_a_byte_pool_reads_its_sample_once(tmp_path: Path, server: Server) -> None:
+    """The images to which the bytes are fitted come from the cache when they are stored."""
+    paths = [f"/many/{i}.png" for i in range(2_000)]
+    server.files = {path: picture(i) for i, path in enumerate(paths)}
+    build(AddressList(listed(tmp_path, server, paths)), tmp_path / "pool", dtype="byte")
+    assert len(server.asked) == len(paths)
 
 
 def test_a_list_that_grew_continues_the_pool(tmp_path: Path, server: Server) -> None:

@@ -17,7 +17,7 @@ from closecall.core.sources import Folder, source_from
 from closecall.core.sources.remote import fetching
 from tests.s3_kit import SECRET, Storage, serving_storage
 from tests.s3_kit import client as connect
-from tests.web_kit import nobody_listening, picture
+from tests.web_kit import nobody_listening, picture, serving
 
 N = 30
 KEYS = [f"set/{'ant' if i % 2 else 'bee'}/{i} #é?.png" for i in range(N)]
@@ -77,6 +77,18 @@ def test_a_list_may_have_keys_of_a_bucket(tmp_path: Path, s3: Any) -> None:
         "s3://photos/empty.png": "the file is empty",
         "s3://photos/missing.png": "the storage doesn't have it (404 Not Found)",
     }
+
+
+def test_each_endpoint_has_images_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under the same bucket and key, also if those of another endpoint were shown before."""
+    (tmp_path / "list.txt").write_text("s3://photos/set/1.png", "utf-8")
+    for seed in (1, 2):
+        with serving({"/photos/set/1.png": picture(seed)}) as server:
+            monkeypatch.setenv("AWS_ENDPOINT_URL", server.address)
+            assert source_from(f"urls:{tmp_path / 'list.txt'}").encoded(0) == picture(seed)
+            asked = len(server.asked)
+            assert source_from(f"urls:{tmp_path / 'list.txt'}").encoded(0) == picture(seed)
+            assert len(server.asked) == asked
 
 
 def test_cuts_pass_and_refusals_are_unreadable_images(tmp_path: Path, storage: Storage) -> None:
