@@ -46,8 +46,14 @@ __all__ = ["Progress", "begin", "build", "cores", "read_progress"]
 
 MOST_POOR = 0.01
 """Share of the rows of a segment that may be poorly described by their bytes; see `Encoded.is_poor`."""
+FEW_POOR = 10
+"""Number of such rows that any segment may have: a few outliers harm only themselves."""
 ROWS_A_CLUSTER = 32
 """Minimum number of rows per cluster, on average, in the sample to which a codebook is fitted."""
+
+
+class _OtherKindError(InputError):
+    """Error for items that the bytes of a pool can't describe."""
 
 
 def build(
@@ -91,8 +97,9 @@ def build(
     InputError
         If the folder contains something else, a damaged pool, or a pool of another source; if another process
         is building the pool and `wait` is False; if the disk is full, becomes full or cannot be written; if
-        no item can be read; or if `threads` or `dtype` is invalid. Published items stay intact, and the next
-        build continues after them.
+        no item can be read; if the bytes of a pool can't describe the next items; or if `threads` or `dtype`
+        is invalid. Published items stay intact, and the next build continues after them. A complete pool
+        whose first new items are refused stays complete.
     """
     pool = Path(path)
     if threads is not None and threads < 1:
@@ -106,9 +113,15 @@ def build(
         return Pool.open(pool)
     try:
         source = continuing(source, pool)
+        former = Manifest.read(pool) if (pool / MANIFEST).exists() else None
         publisher = _begin(source, pool, dtype)
-        if not publisher.manifest.complete:
-            _fill(source, pool, publisher, progress, threads or cores(), stop or threading.Event())
+        try:
+            if not publisher.manifest.complete:
+                _fill(source, pool, publisher, progress, threads or cores(), stop or threading.Event())
+        except _OtherKindError:
+            if former is not None and former.complete and former.segments == publisher.manifest.segments:
+                publisher.withdraw(former)
+            raise
         return Pool.open(pool)
     finally:
         lock.release()
@@ -276,8 +289,8 @@ def _publish(source: Source, publisher: Publisher, gathered: Gathered) -> None:
         publisher.publish_held_out(content)
         return
     poor, n = int(content.X.is_poor.sum()) if isinstance(content.X, Encoded) else 0, len(content.ids)
-    if poor > MOST_POOR * n:
-        raise InputError(
+    if poor > max(FEW_POOR, MOST_POOR * n):
+        raise _OtherKindError(
             f"{poor:,} of the next {n:,} items of {source.title} differ so much from those to which the "
             f"pool's bytes were fitted that bytes can't describe them: build them in a new pool"
         )

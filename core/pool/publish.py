@@ -77,6 +77,16 @@ class Publisher:
             self._write(replace(self.manifest, source_folder=saved))
             self.tidy()
 
+    def withdraw(self, former: Manifest) -> None:
+        """Restore the manifest from before `begin`, if no part was added since.
+
+        Raises
+        ------
+        InputError
+            If the disk is full or cannot be written.
+        """
+        self._write(former)
+
     def tidy(self) -> None:
         """Remove an interrupted builder's leftovers: parts not in the manifest, and temporary files."""
         named = {self._pool / part.folder for part in self.manifest.folders}

@@ -7,12 +7,14 @@ import threading
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from closecall.core.errors import InputError
 from closecall.core.features import compute, n_features
-from closecall.core.numerics.rows import is_sparse
+from closecall.core.numerics.rows import Rows, is_sparse
 from closecall.core.pool.manifest import Manifest
 from closecall.core.pool.pool import Pool
+from closecall.core.quantization.byte_rows import replaced
 from closecall.core.sources import Source
 
 OTHER_CLASSES = "different classes"
@@ -79,10 +81,17 @@ def _difference(pool: Pool, manifest: Manifest, source: Source) -> str | None:
         if not np.array_equal(kept, some):
             lost = int(np.setdiff1d(some, kept)[0])
             return f"item {lost}, {source.name(lost)}, can no longer be read"
-        differences = abs(X - before).max(axis=1)
-        largest = np.ravel(differences.toarray() if is_sparse(differences) else differences)
+        largest = _largest(X - before)
+        if pool.codebook is not None and ids is pool.ids:  # bytes may describe an unchanged item poorly
+            largest = np.minimum(largest, _largest(replaced(X, pool.codebook) - before))
         apart = (largest > TOLERANCE[manifest.dtype]) | (source.truth(some) != pool.truth(some))
         if apart.any():
             other = int(some[np.argmax(apart)])
             return f"item {other} has changed, {source.name(other)}"
     return None
+
+
+def _largest(differences: Rows) -> NDArray[np.float32]:
+    """Return the largest absolute value in each row."""
+    largest = abs(differences).max(axis=1)
+    return np.ravel(largest.toarray() if is_sparse(largest) else largest)

@@ -191,6 +191,13 @@ class ByteRows:
         return out
 
 
+def replaced(X: Floats32, codebook: Codebook) -> Floats32:
+    """Return the rows that a byte pool stores for the rows X of shape (n, d)."""
+    parts = in_file_order(codebook.encoded(X))
+    data = np.concatenate([np.ascontiguousarray(part).view(np.uint8).ravel() for part in parts])
+    return ByteRows.of(data, len(X), codebook).decoded()
+
+
 def in_file_order(rows: Encoded) -> Iterator[NDArray[Any]]:
     """Yield the arrays of a segment's file: the codes, block by block, then order, labels, fine and tails.
 

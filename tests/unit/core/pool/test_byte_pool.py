@@ -12,8 +12,10 @@ import pytest
 
 import closecall.core.pool.build_features
 from closecall.core.errors import InputError
+from closecall.core.features import compute
 from closecall.core.linear.hyperplane import Hyperplane
-from closecall.core.pool.build import build
+from closecall.core.pool import source_continuation
+from closecall.core.pool.build import build, read_progress
 from closecall.core.pool.build_size import estimate
 from closecall.core.pool.columns import COLUMNS
 from closecall.core.pool.manifest import Manifest
@@ -204,6 +206,50 @@ def test_items_of_another_kind_are_not_taken(tmp_path, monkeypatch):
     pool = Pool.open(tmp_path / "p")
     assert len(pool) == 400
     pool.check(deep=True)
+    assert pool.complete
+    assert read_progress(tmp_path / "p").state == "done"
+    assert len(build(OfAnotherKind(400, 100), tmp_path / "p")) == 400
+
+
+class WithOutliers(FakeSource):
+    """Some items are unlike all others; `changed` has other features than before."""
+
+    outliers = (403, 450, 466)
+    changed: int | None = None
+
+    def features(self, items: np.ndarray) -> np.ndarray:
+        X = np.array(super().features(items))
+        items = np.asarray(items)
+        X[:, 50:] *= np.isin(items, self.outliers)[:, None]
+        X[items == self.changed] = X[items == self.changed][:, ::-1]
+        return X
+
+
+def test_a_few_outliers_do_not_stop_a_pool(tmp_path, monkeypatch):
+    """It grows with them and after them. Only they are described poorly."""
+    monkeypatch.setitem(KINDS, "fake", WithOutliers)
+    monkeypatch.setattr(source_continuation, "SAMPLED", 10_000)
+    path = tmp_path / "p"
+    build(WithOutliers(400, 100), path, dtype="byte")
+    for n in (405, 600, 601):  # the 5 items are a segment of their own
+        build(WithOutliers(n, 100), path)
+    pool = Pool.open(path)
+    X, ids, _ = compute(WithOutliers(601, 100), pool.ids)
+    errors = np.abs(pool.rows_of(ids) - X).max(axis=1)
+    assert pool.complete
+    assert set(ids[errors > 0.02].tolist()) == set(WithOutliers.outliers)
+
+
+@pytest.mark.parametrize("item", [7, 403])
+def test_a_changed_item_is_noticed_in_a_pool_with_outliers(tmp_path, monkeypatch, item):
+    """Also if it is itself an outlier."""
+    monkeypatch.setitem(KINDS, "fake", WithOutliers)
+    monkeypatch.setattr(source_continuation, "SAMPLED", 10_000)
+    build(WithOutliers(400, 100), tmp_path / "p", dtype="byte")
+    build(WithOutliers(600, 100), tmp_path / "p")
+    monkeypatch.setattr(WithOutliers, "changed", item)
+    with pytest.raises(InputError, match=f"item {item} has changed"):
+        build(WithOutliers(601, 100), tmp_path / "p")
 
 
 def test_a_snapshot_outlives_its_folder(tmp_path):
