@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import socket
 import threading
 import time
@@ -66,7 +67,7 @@ class _Handler(BaseHTTPRequestHandler):
     """Headers and body are sent together. Otherwise, the body would wait for an acknowledgment, for 40 ms."""
 
     def do_GET(self) -> None:
-        server, path = self.server, unquote(self.path.partition("?")[0])
+        server, path = self.server, unquote(self.path.partition("?")[0], errors="surrogateescape")
         with server.lock:
             server.asked.append(self.path)
             server.users.append(self.headers.get("Authorization"))
@@ -83,11 +84,11 @@ class _Handler(BaseHTTPRequestHandler):
         elif path in server.files:
             self._answer(200, server.files[path], is_cut=fault == "cut")
         elif path.endswith("/") and (names := self._below(path)):
-            listed = "".join(f'<a href="{quote(name)}">{name}</a>' for name in names)
+            listed = "".join(f'<a href="{quote(os.fsencode(name))}">{name}</a>' for name in names)
             page = (
                 f'<a href="../">up</a><a href="?C=N">sort</a><a href="http://127.0.0.9/x.png">x</a>{listed}'
             )
-            self._answer(200, page.encode(), **{"Content-Type": "text/html"})
+            self._answer(200, page.encode(errors="surrogateescape"), **{"Content-Type": "text/html"})
         else:
             self._answer(404, b"nothing")
 

@@ -103,10 +103,11 @@ class RemoteFolder(RemoteImages):
         return type(self)(self.root.shown, use_classes=False, files=self.files.without_classes())
 
     def _address(self, item: int) -> tuple[Address, Address]:
-        name = listing.as_text(self.files.paths[item])
-        if self.root.is_web and {".", ".."} & set(name.split("/")):
+        path = self.files.paths[item].replace(os.sep, "/")
+        if self.root.is_web and {".", ".."} & set(path.split("/")):
             raise UnreadableImageError(f"it is outside of {self.path}")
-        path = quote(name) if self.root.is_web else name
+        if self.root.is_web:
+            path = quote(os.fsencode(path))  # the server's own bytes, which need not be UTF-8
         return Address(self.root.scheme, self.root.host, self.root.path + path), self.root
 
 

@@ -110,6 +110,17 @@ def test_a_folder_on_a_server_is_like_one_on_disk(tmp_path: Path, server: Server
     assert source_from(f"{server.address}/set", use_classes=False).classes == ()
 
 
+def test_names_on_a_server_need_not_be_utf_8(tmp_path: Path, server: Server) -> None:
+    """As in archives from the time of Latin-1; also after the pool was opened again."""
+    names = [os.fsdecode(name) for name in (b"\xe9t\xe9.png", b"caf\xe9/100% \xc3.png", "été.png".encode())]
+    server.files = {f"/set/{name}": picture(i) for i, name in enumerate(names)}
+    pool = build(source_from(f"{server.address}/set"), tmp_path / "pool")
+    assert pool.problems() == []
+    opened = Pool.open(tmp_path / "pool").source
+    assert {opened.encoded(item) for item in range(3)} == set(server.files.values())
+    assert set(opened.names(np.arange(3))) == {"\ufffdt\ufffd.png", "caf\ufffd/100% \ufffd.png", "été.png"}
+
+
 def test_a_build_reads_several_images_at_once(tmp_path: Path, server: Server) -> None:
     """Also if one thread describes; each image is asked for once."""
     server.together = threading.Barrier(8, timeout=60)
