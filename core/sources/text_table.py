@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -31,6 +32,7 @@ CLASS_COLUMNS = ("label", "class", "category", "target")
 MOST_CLASSES = 1_000
 """Maximum number of different values in a column of classes."""
 
+_ROWS_AT_ONCE = 4096
 _TEXTS, _ENDS, _TRUTH, _CLASSES = "texts.bin", "ends.npy", "truth.npy", "classes.json"
 
 
@@ -51,6 +53,8 @@ class TextTable(Texts):
         Spec of an earlier version of the table with fewer rows. Its classes and held-out items are kept.
     vocabulary : Vocabulary, optional
         Vocabulary that the source had when it was first made. By default, a new one.
+    as_written : bool
+        See `read_batches`.
 
     Raises
     ------
@@ -69,15 +73,16 @@ class TextTable(Texts):
         label: str | None = None,
         earlier: dict[str, Any] | None = None,
         vocabulary: Vocabulary | None = None,
+        as_written: bool = True,
     ) -> None:
         self.path = path.absolute()
         if not self.path.is_file():
             raise InputError(f"there is no file {self.path}")
         if self.path.suffix.lower() not in SUFFIXES:
             raise InputError(f"{self.path} must be one of {', '.join(SUFFIXES)}")
-        self.text_column, self.class_column = text, label
+        self.text_column, self.class_column, self.as_written = text, label, as_written
         self.title = f"Texts in {self.path.name}"
-        folder = unpacked(self.path, self._unpack, what=json.dumps([text, label]))
+        folder = unpacked(self.path, self._unpack, what=json.dumps([text, label, *self._how]))
         self._ends: NDArray[np.int64] = np.load(folder / _ENDS, mmap_mode="r")
         self._bytes = np.memmap(folder / _TEXTS, dtype=np.uint8, mode="r") if self._ends[-1] else None
         names = tuple(json.loads((folder / _CLASSES).read_text()))
@@ -106,14 +111,25 @@ class TextTable(Texts):
             "first": self._first,
             "classes": list(self.classes),
             "digest": self._digest(len(self)),
+            **self._how,
         }
+
+    @property
+    def _how(self) -> dict[str, bool]:
+        """How cells are read, for the spec. Pools from before there was a choice have no entry."""
+        return {"as_written": True} if self.as_written else {}
 
     @classmethod
     def from_spec(cls, spec: dict[str, Any], folder: Path | None) -> Self:
         """See `Source.from_spec`. Rows that were added to the file after `spec` was made are left out."""
         words = None if folder is None else Vocabulary.load(folder / VOCABULARY_FILE)
         source = cls(
-            Path(spec["path"]), text=spec["text"], label=spec["label"], earlier=spec, vocabulary=words
+            Path(spec["path"]),
+            text=spec["text"],
+            label=spec["label"],
+            earlier=spec,
+            vocabulary=words,
+            as_written=spec.get("as_written", False),
         )
         if not source._begins_like(spec):
             raise InputError(f"{source.path} no longer has the texts that the pool was built from")
@@ -129,12 +145,17 @@ class TextTable(Texts):
             "label": self.class_column,
         }
         same = all(spec.get(key) == value for key, value in known.items())
-        if folder is None or not same or not self._begins_like(spec):
+        if folder is None or not same:
             return self
-        words = Vocabulary.load(folder / VOCABULARY_FILE)
-        return type(self)(
-            self.path, text=self.text_column, label=self.class_column, earlier=spec, vocabulary=words
+        continued = type(self)(
+            self.path,
+            text=self.text_column,
+            label=self.class_column,
+            earlier=spec,
+            vocabulary=Vocabulary.load(folder / VOCABULARY_FILE),
+            as_written=spec.get("as_written", False),
         )
+        return continued if continued._begins_like(spec) else self
 
     def name(self, item: int) -> str:
         """Return a name such as "row 17", counted from 1."""
@@ -183,7 +204,7 @@ class TextTable(Texts):
                         end += out.write((text or "").encode(errors="replace"))
                         ends.append(end)
                     classes += labels
-        except (pyarrow.ArrowException, UnicodeDecodeError) as error:
+        except (pyarrow.ArrowException, ValueError) as error:
             raise InputError(f"{self.path} is damaged, or no table: {error}") from error
         if not ends:
             raise InputError(f"{self.path} has no rows")
@@ -201,7 +222,7 @@ class TextTable(Texts):
 
     def _columns(self) -> Iterator[tuple[list[str | None], list[str | None]]]:
         """Yield texts and classes, several thousand rows at a time."""
-        for batch in read_batches(self.path):
+        for batch in read_batches(self.path, as_written=self.as_written):
             names = batch.schema.names
             text = choose_column(names, self.text_column, TEXT_COLUMNS, self.path)
             label = choose_column(names, self.class_column, CLASS_COLUMNS, self.path)
@@ -211,27 +232,77 @@ class TextTable(Texts):
                     f"choose one of {', '.join(names)}"
                 )
             labels: list[str | None] = [None] * len(batch)
-            yield strings_of(batch, text), labels if label is None else strings_of(batch, label)
+            if label is not None:
+                labels = strings_of(batch, label, as_written=self.as_written)
+            yield strings_of(batch, text, as_written=self.as_written), labels
 
 
-def read_batches(path: Path) -> Iterator[Any]:
-    """Yield the record batches of a .csv, .jsonl or .parquet file."""
+def read_batches(path: Path, *, as_written: bool) -> Iterator[Any]:
+    """Yield the record batches of a .csv, .jsonl or .parquet file.
+
+    If `as_written` is true, the cells of .csv and .jsonl files are bytes, as they are written in the file.
+    Otherwise, their types are guessed: "001" becomes 1, and a cell of another type than the column is an
+    error. Pools from before there was a choice have guessed types.
+
+    Raises
+    ------
+    ValueError, pyarrow.ArrowException
+        If the file is damaged, or is no table.
+    """
+    if as_written and path.suffix.lower() == ".jsonl":
+        yield from _json_as_written(path)
+        return
     if path.suffix.lower() == ".parquet":
         import pyarrow.parquet
 
         with pyarrow.parquet.ParquetFile(path) as file:
-            yield from file.iter_batches(batch_size=4096)
+            yield from file.iter_batches(batch_size=_ROWS_AT_ONCE)
     elif path.suffix.lower() == ".csv":
         import pyarrow.csv
 
-        options = pyarrow.csv.ParseOptions(newlines_in_values=True)
-        with pyarrow.csv.open_csv(path, parse_options=options) as reader:
+        options, convert = pyarrow.csv.ParseOptions(newlines_in_values=True), None
+        if as_written:
+            with pyarrow.csv.open_csv(path, parse_options=options) as reader:
+                types = dict.fromkeys(reader.schema.names, pyarrow.binary())
+            convert = pyarrow.csv.ConvertOptions(column_types=types)
+        with pyarrow.csv.open_csv(path, parse_options=options, convert_options=convert) as reader:
             yield from reader
     else:
         import pyarrow.json
 
         options = pyarrow.json.ParseOptions(newlines_in_values=False)
-        yield from pyarrow.json.read_json(path, parse_options=options).to_batches(max_chunksize=4096)
+        yield from pyarrow.json.read_json(path, parse_options=options).to_batches(max_chunksize=_ROWS_AT_ONCE)
+
+
+def _json_as_written(path: Path) -> Iterator[Any]:
+    import pyarrow
+
+    names = list(dict.fromkeys(name for row in _json_objects(path) for name in row))
+    rows = _json_objects(path)
+    while some := list(islice(rows, _ROWS_AT_ONCE)):
+        cells = {name: [_json_cell(row.get(name)) for row in some] for name in names}
+        yield pyarrow.record_batch({name: pyarrow.array(cells[name], pyarrow.binary()) for name in names})
+
+
+def _json_objects(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the objects of a JSON Lines file. Their numbers are strings, as written."""
+    with path.open(encoding="utf-8-sig", errors="replace") as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line, parse_int=str, parse_float=str)
+            except ValueError as error:
+                raise ValueError(f"line {number} is not JSON ({error})") from error
+            if not isinstance(row, dict):
+                raise ValueError(f"line {number} is not a JSON object")
+            yield row
+
+
+def _json_cell(value: Any) -> bytes | None:
+    if value is None:
+        return None
+    return (value if isinstance(value, str) else json.dumps(value)).encode(errors="replace")
 
 
 def choose_column(names: list[str], wanted: str | None, usual: tuple[str, ...], path: Path) -> str | None:
@@ -252,6 +323,10 @@ def choose_column(names: list[str], wanted: str | None, usual: tuple[str, ...], 
     return next((by_lower[name] for name in usual if name in by_lower), None)
 
 
-def strings_of(batch: Any, column: str) -> list[str | None]:
-    """Return the values of a column of a record batch as strings."""
-    return [None if value is None else str(value) for value in batch.column(column).to_pylist()]
+def strings_of(batch: Any, column: str, *, as_written: bool) -> list[str | None]:
+    """Return the values of a column of a record batch from `read_batches` as strings."""
+
+    def text(value: Any) -> str:
+        return value.decode(errors="replace") if as_written and isinstance(value, bytes) else str(value)
+
+    return [None if value is None else text(value) for value in batch.column(column).to_pylist()]

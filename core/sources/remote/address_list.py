@@ -62,6 +62,8 @@ class AddressList(RemoteImages):
     identities : str, optional
         Digest of the images' addresses, or "" if no address has credentials or a query. By default, the
         digest of the current addresses.
+    as_written : bool
+        See `text_table.read_batches`.
 
     Raises
     ------
@@ -81,9 +83,10 @@ class AddressList(RemoteImages):
         label: str | None = None,
         files: Listing | None = None,
         identities: str | None = None,
+        as_written: bool = True,
     ) -> None:
         self.path = path.absolute()
-        self.address_column, self.class_column = address, label
+        self.address_column, self.class_column, self.as_written = address, label, as_written
         self.title = f"Images listed in {self.path.name}"
         self._lock = threading.Lock()
         self._addresses: tuple[Address | None, ...] | None = None
@@ -102,6 +105,7 @@ class AddressList(RemoteImages):
             "items": len(self),
             "digest": self.files.digest,
             "identities": self._identities,
+            **({"as_written": True} if self.as_written else {}),
         }
 
     @classmethod
@@ -110,7 +114,8 @@ class AddressList(RemoteImages):
 
         See `Source.from_spec` for errors.
         """
-        given = {"address": spec["address"], "label": spec["label"]}
+        given: dict[str, Any] = {"address": spec["address"], "label": spec["label"]}
+        given["as_written"] = spec.get("as_written", False)
         if folder is None:
             source = cls(Path(spec["path"]), **given)
             if source.files.digest != spec["digest"] or source._identities != spec["identities"]:
@@ -127,15 +132,18 @@ class AddressList(RemoteImages):
 
     def continuing(self, spec: dict[str, Any], folder: Path | None) -> Source:
         """See `Source.continuing`. New addresses come after the addresses of the earlier list."""
-        given = {"address": self.address_column, "label": self.class_column}
+        given: dict[str, Any] = {"address": self.address_column, "label": self.class_column}
         known = {"kind": self.kind, "path": str(self.path), **given}
         if folder is None or any(spec.get(key) != value for key, value in known.items()):
             return self
         earlier = self.from_spec(spec, folder)
+        if earlier.as_written != self.as_written:
+            now = type(self)(self.path, as_written=earlier.as_written, **given)
+            return now.continuing(spec, folder)
         if spec["identities"]:
             _ = earlier._whole  # raises InputError if the earlier addresses have changed
         files = listing.continued(earlier.files, self._named_as_in(earlier.files))
-        grown = type(self)(self.path, files=files, **given)
+        grown = type(self)(self.path, files=files, as_written=self.as_written, **given)
         if not spec["identities"] and not grown._agrees_with(earlier.files):
             raise changed(self.path)
         return grown
@@ -238,16 +246,19 @@ class AddressList(RemoteImages):
                 lines = self.path.read_text("utf-8-sig").splitlines()
                 yield from ((line, "") for line in lines if line.strip())
                 return
-            for batch in read_batches(self.path):
+            for batch in read_batches(self.path, as_written=self.as_written):
                 column, label = self._columns(batch)
-                labels = [""] * len(batch) if label is None else strings_of(batch, label)
-                pairs = zip(strings_of(batch, column), labels, strict=True)
+                labels = [""] * len(batch) if label is None else self._strings(batch, label)
+                pairs = zip(self._strings(batch, column), labels, strict=True)
                 yield from ((text or "", name or "") for text, name in pairs)
-        except (pyarrow.ArrowException, UnicodeDecodeError) as error:
+        except (pyarrow.ArrowException, ValueError) as error:
             # The error's own message would quote the row, which may have credentials.
             raise InputError(f"{self.path} is damaged, or no list ({type(error).__name__})") from None
         except OSError as error:
             raise InputError(f"{self.path} can't be read: {error.strerror or error}") from error
+
+    def _strings(self, batch: Any, column: str) -> list[str | None]:
+        return strings_of(batch, column, as_written=self.as_written)
 
     def _columns(self, batch: Any) -> tuple[str, str | None]:
         names = batch.schema.names
@@ -257,7 +268,7 @@ class AddressList(RemoteImages):
         column = choose_column(names, self.address_column, ADDRESS_COLUMNS, self.path)
         if column is not None:
             return column, label
-        usable = [name for name in names if any(parse(text or "") for text in strings_of(batch, name))]
+        usable = [name for name in names if any(parse(text or "") for text in self._strings(batch, name))]
         if len(usable) == 1:
             return usable[0], label
         if usable:

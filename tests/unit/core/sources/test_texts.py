@@ -195,6 +195,55 @@ def test_a_table_grows_at_its_end_and_may_not_change(tmp_path: Path) -> None:
         young.refreshed().prefix(1).source  # noqa: B018
 
 
+CODES = ["001", "010", "1e3", "true", "", "caf\ufffd"]
+
+
+def coded(path: Path, n: int, last_id: str) -> Path:
+    """A table whose ids are numbers, but for the last one, with classes that look like numbers and others."""
+    rows = [(str(i), TEXTS[i % 4], CODES[i % 6]) for i in range(n)]
+    rows.append((last_id, TEXTS[0], CODES[0]))
+    if path.suffix == ".csv":
+        lines = [
+            "id,text,code",
+            *(",".join(f'"{cell}"' if "," in cell else cell for cell in r) for r in rows),
+        ]
+    else:
+        lines = [
+            f'{{"id": {i if i.isdigit() else json.dumps(i)}, "text": {json.dumps(text)}, '
+            f'"code": {json.dumps(code)}}}'
+            for i, text, code in rows
+        ]
+    path.write_bytes("\n".join(lines).replace("\ufffd", "\udce9").encode(errors="surrogateescape"))
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+def test_cells_are_read_as_they_are_written(tmp_path: Path, suffix: str) -> None:
+    """Numbers keep their zeros. Other columns may have cells of any kind, also far from the first row."""
+    n = 40_000
+    source = source_from(f"texts:{coded(tmp_path / f't{suffix}', n, 'A17')},text,code")
+    assert source.classes == tuple(sorted(code for code in CODES if code))
+    assert [source.text(item) for item in (0, 1, n)] == [TEXTS[0], TEXTS[1], TEXTS[0]]
+    some = np.array([0, 1, 2, 3, 4, 5, n])
+    truth = [source.classes[place] if place >= 0 else "" for place in source.truth(some)]
+    assert truth == [*CODES, CODES[0]]
+
+
+def test_a_pool_of_guessed_types_keeps_them(tmp_path: Path) -> None:
+    """It was built before cells were read as they are written. It opens and grows with the same classes."""
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(["text,code", *(f'"{text}",{i % 2:03}' for i, text in enumerate(TEXTS * 5))]))
+    former = TextTable(path, text="text", label="code", as_written=False)
+    build(former, tmp_path / "pool")
+    assert "as_written" not in former.spec()
+    with path.open("a") as file:
+        file.write("\nthe other cat,001")
+    grown = build(source_from(f"texts:{path},text,code"), tmp_path / "pool")
+    assert (grown.classes, len(grown.source)) == (("0", "1"), 21)
+    assert grown.truth([20]).tolist() == [1]
+    assert "as_written" not in grown.source.spec()
+
+
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [

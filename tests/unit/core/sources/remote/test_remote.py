@@ -487,6 +487,41 @@ def test_a_stopped_build_does_not_wait_for_the_network(tmp_path: Path, server: S
     assert pool.problems() == []
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+def test_cells_of_a_list_are_read_as_they_are_written(tmp_path: Path, suffix: str) -> None:
+    """Classes that look like numbers keep their zeros; other columns may have cells of any kind."""
+    rows = [(i, f"https://example.org/{i}.png", f"{i % 3:03}") for i in range(40_000)]
+    file = tmp_path / f"list{suffix}"
+    if suffix == ".csv":
+        file.write_text(
+            "\n".join(["id,url,label", *(f"{i},{u},{c}" for i, u, c in rows), "A17,http://x/y.png,"])
+        )
+    else:
+        dicts = [{"id": i, "url": url, "label": label} for i, url, label in rows]
+        file.write_text("\n".join(map(json.dumps, [*dicts, {"id": "A17", "url": "http://x/y.png"}])))
+    source = source_from(f"urls:{file}")
+    assert len(source) == len(rows) + 1
+    assert source.classes == ("000", "001", "002")
+
+
+def test_a_pool_of_a_list_of_guessed_types_keeps_them(tmp_path: Path, server: Server) -> None:
+    """It was built before cells were read as they are written. It opens and grows with the same classes."""
+    file = tmp_path / "list.csv"
+
+    def write(n: int) -> None:
+        rows = [f"{server.address}{path}?v=1,{i % 2:03}" for i, path in enumerate(PATHS[:n])]
+        file.write_text("\n".join(["url,label", *rows]), "utf-8")
+
+    write(20)
+    former = AddressList(file, as_written=False)
+    assert "as_written" not in former.spec()
+    build(former, tmp_path / "pool")
+    write(N)
+    pool = build(AddressList(file), tmp_path / "pool")
+    assert (pool.classes, len(pool.source)) == (("0", "1"), N)
+    assert "as_written" not in Pool.open(tmp_path / "pool").source.spec()
+
+
 BAD_LISTS = {
     "empty.txt": ("", "has no addresses that begin with"),
     "none.txt": ("ftp://x/y.jpg\n", "has no addresses that begin with"),
