@@ -22,6 +22,8 @@ MOST_FILES = 5000
 MOST_BYTES = 2_000_000_000
 """Maximum number of files in an upload, and of bytes in all its files. The server holds them in memory."""
 
+_MOST_NAME_BYTES = 200
+
 File = tuple[str, bytes]
 """A file's path in the uploaded folder, with slashes, and its content."""
 
@@ -42,7 +44,7 @@ def store_folder(projects: Path, name: str, files: Sequence[File]) -> Path:
     Raises
     ------
     InputError
-        If there are no files, too many, or they are too large.
+        If there are no files, too many, or they are too large, or if they can't be stored.
     """
     if not files:
         raise InputError("Choose the images first")
@@ -52,6 +54,13 @@ def store_folder(projects: Path, name: str, files: Sequence[File]) -> Path:
             "machine that runs Closecall, and choose it there"
         )
     home = projects / FOLDER
+    try:
+        return _stored(home, name, files)
+    except OSError as error:
+        raise InputError(f"The images can't be stored in {home}: {error.strerror or error}") from error
+
+
+def _stored(home: Path, name: str, files: Sequence[File]) -> Path:
     home.mkdir(exist_ok=True)
     half = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=home))
     try:
@@ -71,9 +80,16 @@ def store_folder(projects: Path, name: str, files: Sequence[File]) -> Path:
 
 
 def _parts(path: str) -> list[str]:
-    """Return the parts of a path that a browser sent, changed into names of visible files."""
-    parts = (re.sub(r"[\x00-\x1f]", "_", part)[-200:].lstrip(".") for part in PurePosixPath(path).parts)
+    """Return the parts of a path that a browser sent, changed into names of visible files.
+
+    Only the last bytes of a long part are kept, because systems limit the bytes of a name.
+    """
+    parts = (_ending(re.sub(r"[\x00-\x1f]", "_", part)).lstrip(".") for part in PurePosixPath(path).parts)
     return [part for part in parts if part and part != "/"] or ["image"]
+
+
+def _ending(part: str) -> str:
+    return part.encode(errors="replace")[-_MOST_NAME_BYTES:].decode(errors="ignore")
 
 
 def _free(file: Path) -> Path:

@@ -52,6 +52,25 @@ def test_paths_are_kept_inside_the_folder(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"images"}
 
 
+def test_the_ends_of_long_names_are_kept(tmp_path: Path) -> None:
+    """A system limits the bytes of a name, of which a letter may have several."""
+    names = [100 * "猫" + ".png", "x" + 100 * "犬" + ".png", 300 * "a" + ".png"]
+    folder = store_folder(tmp_path, "x", [(name, name.encode()) for name in names])
+    found = stored(folder)
+    assert sorted(found.values()) == sorted(name.encode() for name in names)
+    for name, content in found.items():
+        assert content.decode().endswith(name)
+        assert len(name.encode()) > 190
+
+
+def test_a_folder_that_cannot_be_stored_is_one_sentence(tmp_path: Path) -> None:
+    """And leaves nothing."""
+    deep = "/".join(50 * ["d" * 150])
+    with pytest.raises(InputError, match=r"The images can't be stored in .*images: File name too long"):
+        store_folder(tmp_path, "x", [("a.png", b"1"), (f"{deep}/b.png", b"2")])
+    assert list((tmp_path / "images").iterdir()) == []
+
+
 def test_too_much_is_refused_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The sentence says what to do instead."""
     monkeypatch.setattr(uploaded_folders, "MOST_FILES", 1)

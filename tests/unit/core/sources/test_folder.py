@@ -234,6 +234,16 @@ def test_wordnet_ids_are_shown_as_words(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("length", [239, 240, 255])
+def test_names_of_folders_may_be_as_long_as_the_system_allows(tmp_path: Path, length: int) -> None:
+    """A list of classes in such a folder would have too long a name, so there is none."""
+    name = length * "a"
+    for folder in (name, "b"):
+        (tmp_path / folder).mkdir()
+        Image.new("L", (9, 9)).save(tmp_path / folder / "1.png")
+    assert Folder(tmp_path).classes == (name, "b")
+
+
 def test_annotations_of_a_split_decide(tmp_path: Path) -> None:
     """val_annotations.txt gives validation images their classes, and they are then held out."""
     put(tmp_path, *[f"train/{kind}/images/{i}.png" for kind in ("n1", "n2") for i in range(5)])
