@@ -16,7 +16,14 @@ from closecall.core.sources import listing
 from closecall.core.sources.base import Items, Source
 from closecall.core.sources.listing import Listing
 from closecall.core.sources.passing import require_lasting
-from closecall.core.sources.texts import VOCABULARY_FILE, Texts, UnreadableTextError, decoded
+from closecall.core.sources.texts import (
+    LONGEST,
+    VOCABULARY_FILE,
+    Texts,
+    UnreadableTextError,
+    decoded,
+    require_length,
+)
 from closecall.core.sources.vocabulary import Vocabulary
 
 LIST_FILE = "files.npz"
@@ -148,7 +155,9 @@ class TextFolder(Texts):
     def read(self, item: int) -> str:
         """See `Texts.read`."""
         try:
-            return decoded(self._file(item).read_bytes(), self.encoding)
+            with self._file(item).open("rb") as file:
+                require_length(os.fstat(file.fileno()).st_size)
+                return decoded(file.read(LONGEST + 1), self.encoding)
         except (OSError, MemoryError) as error:
             require_lasting(error, f"{self.name(item)} in {self.path}")
             reason = getattr(error, "strerror", "") or error

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import textwrap
 from abc import abstractmethod
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -147,18 +148,22 @@ class Texts(Source):
         """Save the vocabulary."""
         self.vocabulary.save(folder / VOCABULARY_FILE)
 
-    def _known_texts(self) -> list[str]:
-        """Return the texts from which the vocabulary is computed."""
-        texts = []
+    def _known_texts(self) -> Iterator[str]:
+        """Yield the texts from which the vocabulary is computed; a corpus may be larger than memory."""
         for item in np.setdiff1d(np.arange(len(self)), self.held_out()).tolist():
             try:
-                texts.append(self.read(item))
+                yield self.read(item)
             except UnreadableTextError:
                 if gone := self.vanished():
                     raise InputError(
                         f"{gone} no longer exists or is empty: try again when it is back"
                     ) from None
-        return texts
+
+
+def require_length(n_bytes: int) -> None:
+    """Raise UnreadableTextError if a text has too many bytes."""
+    if n_bytes > LONGEST:
+        raise UnreadableTextError(f"it has {n_bytes:,} bytes, but at most {LONGEST:,} are read")
 
 
 def decoded(raw: bytes, encoding: str | None = None) -> str:
@@ -172,8 +177,7 @@ def decoded(raw: bytes, encoding: str | None = None) -> str:
     UnreadableTextError
         If there are too many bytes, or they contain zero bytes.
     """
-    if len(raw) > LONGEST:
-        raise UnreadableTextError(f"it has {len(raw):,} bytes, but at most {LONGEST:,} are read")
+    require_length(len(raw))
     if b"\0" in raw:
         raise UnreadableTextError("it contains zero bytes, so it is not a text")
     if encoding is None:

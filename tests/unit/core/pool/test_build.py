@@ -23,7 +23,7 @@ from closecall.core.pool.build_progress import lock_for_building
 from closecall.core.pool.build_size import estimate
 from closecall.core.pool.manifest import Manifest
 from closecall.core.pool.pool import Pool
-from closecall.core.sources import KINDS, source_from
+from closecall.core.sources import KINDS, source_from, text_folder
 from tests.fakes import FakeSource
 from tests.pools import contents, small_parts
 
@@ -257,7 +257,7 @@ def test_a_failure_that_may_pass_stops_the_build(
 
     with monkeypatch.context() as patched:
         if kind == "texts":
-            patched.setattr(Path, "read_bytes", failing(Path.read_bytes))
+            patched.setattr(text_folder, "decoded", failing(text_folder.decoded))
         else:
             patched.setattr(Image, "open", failing(Image.open))
         with pytest.raises(InputError, match="it failed" if code else "not enough memory"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tarfile
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -77,6 +78,23 @@ def test_a_folder_of_texts(folder: Path) -> None:
         file = folder / source.name(item)
         assert source.text(item) == file.read_text()
         assert source.classes[source.truth(np.array([item]))[0]] == file.parent.name
+
+
+def test_texts_take_little_memory(tmp_path: Path) -> None:
+    """A file that is too long is not read, and the vocabulary needs one text at a time."""
+    for i in range(40):
+        (tmp_path / f"{i}.txt").write_text("a" * 1_000_000)
+    with (tmp_path / "dump.txt").open("wb") as dump:
+        dump.truncate(300_000_000)
+    source = TextFolder(tmp_path)
+    item = source.names(np.arange(41)).index("dump.txt")
+    tracemalloc.start()
+    try:
+        assert source.vocabulary.n_texts == 40
+        assert source.problem(item).reason == "it has 300,000,000 bytes, but at most 5,000,000 are read"
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_texts_that_cannot_be_read_are_problems(folder: Path, tmp_path: Path) -> None:
