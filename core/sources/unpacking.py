@@ -19,7 +19,13 @@ from platformdirs import user_cache_path
 from closecall.core.errors import InputError
 
 
-def unpacked(file: Path, unpack: Callable[[Path], None], *, what: str = "") -> Path:
+def unpacked(
+    file: Path,
+    unpack: Callable[[Path], None],
+    *,
+    what: str = "",
+    is_whole: Callable[[Path], bool] = Path.is_dir,
+) -> Path:
     """Return the folder with the content of `file`. If the content is not in the cache, call `unpack` first.
 
     Parameters
@@ -31,6 +37,8 @@ def unpacked(file: Path, unpack: Callable[[Path], None], *, what: str = "") -> P
         nothing is kept.
     what : str
         Text that distinguishes this content from other content that is unpacked from the same file.
+    is_whole : callable
+        Function that takes the folder and returns whether it still has all its files.
 
     Raises
     ------
@@ -44,7 +52,7 @@ def unpacked(file: Path, unpack: Callable[[Path], None], *, what: str = "") -> P
     try:
         cache.mkdir(parents=True, exist_ok=True)
         with FileLock(cache / f"{name}.lock"):
-            if folder.is_dir():
+            if folder.is_dir() and is_whole(folder):
                 return folder
             for earlier in cache.glob(f"{name}-*"):
                 shutil.rmtree(earlier)

@@ -211,9 +211,7 @@ class PackedImages(ListedImages):
             raise UnreadableImageError(f"it has {size:,} bytes, but at most {MOST_BYTES:,} are read")
         path = Path(self.packing.shards[shard])
         try:
-            with self._data_file(path).open("rb") as file:
-                file.seek(first)
-                data = file.read(size)
+            data = self._range(shard, first, size)
         except FileNotFoundError as error:
             raise UnreadableImageError(f"{path.name} no longer exists") from error
         except (OSError, MemoryError) as error:
@@ -223,3 +221,9 @@ class PackedImages(ListedImages):
         if len(data) < size:
             raise UnreadableImageError(f"{path.name} is incomplete: it ends in the middle of this image")
         return data
+
+    def _range(self, shard: int, first: int, size: int) -> bytes:
+        """Return `size` bytes of the data file of a shard, or fewer if it ends before."""
+        with self._data_file(Path(self.packing.shards[shard])).open("rb") as file:
+            file.seek(first)
+            return file.read(size)

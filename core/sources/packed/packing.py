@@ -48,6 +48,11 @@ class Contents:
         np.save(folder / "ranges.npy", self.ranges)
         (folder / "names.json").write_text(json.dumps([self.names, self.labels]))
 
+    @staticmethod
+    def is_in(folder: Path) -> bool:
+        """Return whether `folder` has the files that `save` wrote."""
+        return (folder / "ranges.npy").exists() and (folder / "names.json").exists()
+
     @classmethod
     def load(cls, folder: Path) -> Self:
         """Load what `save` wrote."""

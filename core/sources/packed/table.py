@@ -16,16 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from closecall.core.errors import InputError
+from closecall.core.sources.base import changed
 from closecall.core.sources.class_list import MOST_CLASSES
 from closecall.core.sources.packed.base import PackedImages
 from closecall.core.sources.packed.columns import NO_BYTES, NO_IMAGE, Columns, choose_columns, encoded_images
 from closecall.core.sources.packed.packing import Contents, Packing, clean_name
+from closecall.core.sources.packed.shards import fingerprint
 from closecall.core.sources.text_table import MOST_CLASSES as MOST_GUESSED
 from closecall.core.sources.unpacking import unpacked
 
 SUFFIXES = (".parquet", ".arrow")
 
-_UNPACKED = "images.bin"
+_UNPACKED, _IN_PLACE = "images.bin", "in_place"
 _ROWS_AT_ONCE = 256
 _ARROW_FILE = b"ARROW1"
 
@@ -94,18 +96,31 @@ class ImageTable(PackedImages):
 
     def _data_file(self, shard: Path) -> Path:
         if shard not in self._data_files:
-            copy = self._unpacked(shard) / _UNPACKED
-            self._data_files[shard] = copy if copy.exists() else shard
+            folder = self._unpacked(shard)
+            self._data_files[shard] = shard if (folder / _IN_PLACE).exists() else folder / _UNPACKED
         return self._data_files[shard]
+
+    def _range(self, shard: int, first: int, size: int) -> bytes:
+        try:
+            return super()._range(shard, first, size)
+        except FileNotFoundError:
+            file = Path(self.packing.shards[shard])
+            if not file.exists():
+                raise
+        if fingerprint(file) != self.packing.prints[shard]:
+            raise changed(file)
+        self._data_files.pop(file, None)  # the cache was deleted
+        return super()._range(shard, first, size)
 
     def _unpacked(self, shard: Path) -> Path:
         what = f"images {[self.image_column, self.class_column]}"
-        return unpacked(shard, lambda folder: self._unpack(shard, folder), what=what)
+        return unpacked(shard, lambda folder: self._unpack(shard, folder), what=what, is_whole=_is_whole)
 
     def _unpack(self, shard: Path, folder: Path) -> None:
         with _damage(shard):
             try:
                 contents = self._read_rows(shard, None)
+                (folder / _IN_PLACE).touch()
             except _NotInPlaceError:
                 with (folder / _UNPACKED).open("wb") as copy:
                     contents = self._read_rows(shard, copy)
@@ -149,6 +164,11 @@ class ImageTable(PackedImages):
             np.concatenate(ranges) if ranges else np.empty((0, 2), dtype=np.int64),
             labels if any(labels) else [],
         )
+
+
+def _is_whole(folder: Path) -> bool:
+    """Return whether an unpacked folder says where the images are, and has them unless they are in place."""
+    return Contents.is_in(folder) and any((folder / name).exists() for name in (_UNPACKED, _IN_PLACE))
 
 
 def _batches(shard: Path, mapped: Any, image: str | None, label: str | None) -> Iterator[tuple[Columns, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,36 @@ def test_a_pool_outlives_the_cache(tmp_path: Path) -> None:
     again = open_source(source.spec(), tmp_path)
     assert not (tmp_path / "cache").exists()
     assert again.whole_image(0).tobytes() == source.whole_image(0).tobytes()
+
+
+@pytest.mark.parametrize("order", [1, -1], ids=["by_the_reader_first", "by_another_first"])
+@pytest.mark.parametrize("how", LAYOUTS)
+def test_the_cache_may_be_deleted_at_any_time(tmp_path: Path, how: str, order: int) -> None:
+    """The whole of it, or a file of it, while images are read from it and before."""
+    source = source_from(f"images:{write(tmp_path / LAYOUTS[how], table(images(8)), how)}")
+    source.save(tmp_path)
+    expected = [source.encoded(item) for item in range(8)]
+    for path in (
+        "",
+        "closecall/unpacked/*/*.bin",
+        "closecall/unpacked/*/*",
+        "closecall/unpacked/*/names.json",
+    ):
+        for file in [tmp_path / "cache"] if not path else list((tmp_path / "cache").glob(path)):
+            shutil.rmtree(file) if file.is_dir() else file.unlink()
+        for reader in (source, open_source(source.spec(), tmp_path))[::order]:
+            assert [reader.encoded(item) for item in range(8)] == expected
+
+
+def test_images_of_a_changed_table_are_not_unpacked_again(tmp_path: Path) -> None:
+    """They would be others."""
+    path = write(tmp_path / "t.parquet", table(images(4)))
+    source = ImageTable(path)
+    source.encoded(0)
+    shutil.rmtree(tmp_path / "cache")
+    write(path, table(images(4, first=4)))
+    with pytest.raises(InputError, match=r"t\.parquet has changed since the pool was made"):
+        source.encoded(0)
 
 
 @pytest.mark.parametrize("how", ["parquet", "stream"])
