@@ -25,6 +25,7 @@ from closecall.core.sources.base import Source
 from closecall.core.sources.classes import path_hash
 from closecall.core.sources.listing import Listing
 from closecall.core.sources.text_folder import TextFolder
+from closecall.core.sources.texts import UnreadableTextError
 from closecall.core.sources.unpacking import unpacked
 
 _SUBJECT = "Subject: "
@@ -73,6 +74,16 @@ class Newsgroups(TextFolder):
     def without_folder_classes(self) -> Source:
         """Return the source itself: the newsgroups are known to be classes."""
         return self
+
+    def read(self, item: int) -> str:
+        """See `Texts.read`. If the cache was deleted, the archive is unpacked again."""
+        try:
+            return super().read(item)
+        except UnreadableTextError as error:
+            if not (isinstance(error.__cause__, FileNotFoundError) and self.path.is_file()):
+                raise
+        self.__dict__.pop("root", None)
+        return super().read(item)
 
     def opening(self, text: str) -> str:
         """Return the subject and the body, because other header lines would fill the page."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tarfile
 import tracemalloc
 from pathlib import Path
@@ -164,6 +165,8 @@ def test_newsgroups_by_date(tmp_path: Path) -> None:
     items = np.arange(12)
     assert packed.names(items) == source.names(items)
     assert np.array_equal(compute(packed, items)[0].toarray(), compute(source, items)[0].toarray())
+    shutil.rmtree(tmp_path / "cache")  # it is filled again
+    assert [packed.text(item) for item in range(12)] == [source.text(item) for item in range(12)]
     with pytest.raises(InputError, match="has no folder 20news-bydate-train"):
         Newsgroups(tmp_path)
     with pytest.raises(InputError, match="there is no folder or archive"):
