@@ -29,7 +29,7 @@ class LabelsThen:
     answers : iterable of AnswerRecord
         The concept's answers, in log order.
     pool : Pool
-        A snapshot that is as new as the last position that is asked for.
+        A snapshot that is as new as the last answer.
     """
 
     def __init__(self, concept_id: int, answers: Iterable[AnswerRecord], pool: Pool) -> None:
@@ -42,13 +42,16 @@ class LabelsThen:
     def at(self, through: int, n_rows: int) -> LabelState:
         """Return the labels at the log position `through`, when the pool had `n_rows` rows.
 
-        `through` must not be less than in the call before. The next call may change the returned object.
+        If `through` is less than in the call before, the log is read from its beginning. The next call may
+        change the returned object.
         """
         last = int(self._pool.ids[n_rows - 1]) if n_rows else -1
         if last != self._last:
             self._last = last
             if self._newest > last or any(map(self._has_row, self._state.left_out)):
                 self._begin()
+        if self._state.seq > through:
+            self._begin()
         while self._n_read < len(self._answers) and self._answers[self._n_read].seq <= through:
             self._state.apply(self._answers[self._n_read])
             self._n_read += 1

@@ -222,7 +222,7 @@ def _replay(
             else:
                 findings.problems += lassos.select_again(own, pool, then)
             for replay in own:
-                if replay.trained.hyperplane is not None:
+                if replay.hyperplane is not None:
                     _scores(replay, pool, findings)
         elif index[1] == OVERLAP:
             _ask_again(own, then, findings)
@@ -258,7 +258,7 @@ def _reselect(
         record = replay.record
         if INCOMPLETE in record.parameters:
             findings.incomplete += 1
-            if replay.trained.hyperplane is not None:
+            if replay.hyperplane is not None:
                 _scores(replay, then, findings)
             continue
         chosen = _choose_again(replay, then, strategy, memory)
@@ -277,7 +277,7 @@ def _reselect(
                 f"Round {record.round}: {named('part', parts)} of {record.strategy} chooses, "
                 f"the log has {named('part', logged_parts)}"
             )
-        if replay.trained.hyperplane is not None:
+        if replay.hyperplane is not None:
             for other, rank in zip(replay.records, _ranks(replay, then, findings), strict=True):
                 findings.ranks.setdefault(name_of_ranks(other), []).append(rank)
 
@@ -306,7 +306,7 @@ def _search_again(replays: Sequence[Replay], then: Pool, findings: Findings) -> 
                     f"Round {record.round}: item {record.item} was found by name, but had an answer or was "
                     f"in another session's view"
                 )
-        if replay.trained.hyperplane is not None:
+        if replay.hyperplane is not None:
             _scores(replay, then, findings)
 
 
@@ -325,7 +325,7 @@ def _ask_again(replays: Sequence[Replay], then: Pool, findings: Findings) -> Non
                 f"{named('item', found)} is drawn with probability {probability}, "
                 f"the log has {named('item', logged)} and {record.probability}"
             )
-        if replay.trained.hyperplane is not None:
+        if replay.hyperplane is not None:
             _scores(replay, then, findings)
 
 
@@ -375,11 +375,9 @@ def _choose_again(replay: Replay, then: Pool, strategy: QueryStrategy, memory: o
 def _ranks(replay: Replay, then: Pool, findings: Findings) -> list[int]:
     """Return the rank of each selected item, as defined in `Findings.ranks`."""
     scores = _scores(replay, then, findings)
-    assert replay.trained.hyperplane is not None
+    assert replay.hyperplane is not None
     keys = [np.negative if sought_by(record) == "likeliest" else np.abs for record in replay.records]
-    of_pool = {
-        key: BruteForce(then, replay.trained.hyperplane, exclude=replay.exclude, key=key) for key in {*keys}
-    }
+    of_pool = {key: BruteForce(then, replay.hyperplane, exclude=replay.exclude, key=key) for key in {*keys}}
     return [
         of_pool[key].rank(record.item) - int(np.count_nonzero(key(scores[:place]) < key(scores[place])))
         for place, (record, key) in enumerate(zip(replay.records, keys, strict=True))
@@ -391,7 +389,7 @@ def _scores(replay: Replay, then: Pool, findings: Findings) -> np.ndarray:
 
     The hyperplane is wᵀx + b = 0, and x is the feature vector of an item.
     """
-    hyperplane = replay.trained.hyperplane
+    hyperplane = replay.hyperplane
     assert hyperplane is not None
     scores = scores_of(then.rows_of(np.array([record.item for record in replay.records])), hyperplane)
     for record, margin in zip(replay.records, np.abs(scores), strict=True):
