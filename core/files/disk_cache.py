@@ -56,17 +56,19 @@ class DiskCache:
         data = content[_CHECKSUM:]
         return data if _checksum(data) == content[:_CHECKSUM] else None
 
-    def put(self, key: str, data: bytes, *, evict: bool = True) -> None:
-        """Store `data` under `key`. Without `evict`, do nothing if another entry would have to be deleted.
+    def put(self, key: str, data: bytes, *, evict: bool = True) -> bool:
+        """Store `data` under `key`, and return whether this was possible.
 
-        But an earlier entry under `key` is always deleted or replaced.
+        Without `evict`, it is not possible if another entry would have to be deleted. An earlier entry under
+        `key` is replaced, or deleted if `data` can't be stored.
         """
         size, file = _CHECKSUM + len(data), self._file(key)
         with suppress(OSError), self._lock:
-            added = size - (file.stat().st_size if file.exists() else 0)
-            if not self._has_room(added, evict):
+            former = file.stat().st_size if file.exists() else 0
+            if not self._has_room(size - former, evict):
                 file.unlink(missing_ok=True)
-                return
+                self._bytes = None if self._bytes is None else self._bytes - former
+                return False
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             temporary = file.with_name(f"{uuid.uuid4().hex}{TEMPORARY}")
             try:
@@ -74,9 +76,12 @@ class DiskCache:
                 temporary.replace(file)
             except OSError:
                 temporary.unlink(missing_ok=True)
+                file.unlink(missing_ok=True)
                 raise
-            self._bytes = (self._bytes or 0) + added
+            self._bytes = (self._bytes or 0) + size - former
             self._unmeasured += size
+            return True
+        return False
 
     def _has_room(self, size: int, evict: bool) -> bool:
         if size > self._most * _FILLED_TO:

@@ -67,7 +67,7 @@ class Fetcher:
         self._given_up: dict[str, float] = {}
         self._silent: dict[str, tuple[float, str]] = {}  # when the server did not answer, and the reason
         self._refused: Counter[str] = Counter()
-        self._current: set[str] = set()  # keys of the images that the present build has read
+        self._current: set[str] = set()  # keys of the images that the present build has put into the cache
 
     def begin_build(self) -> None:
         """Forget which images an earlier build has read; they may have changed."""
@@ -99,8 +99,8 @@ class Fetcher:
         if (stop is None or key in self._current) and (held := self._cache.get(key)) is not None:
             return held
         data = self._fetched(address, inside, stop)
-        self._cache.put(key, data, evict=stop is None)
-        if stop is not None:
+        is_kept = self._cache.put(key, data, evict=stop is None)
+        if is_kept and stop is not None:
             self._current.add(key)
         return data
 

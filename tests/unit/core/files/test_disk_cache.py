@@ -52,9 +52,9 @@ def test_an_earlier_entry_is_replaced_or_deleted(tmp_path: Path) -> None:
     cache = DiskCache(tmp_path, 2_000)
     cache.put("a", bytes(900))
     cache.put("b", bytes(900))
-    cache.put("a", b"1" * 900, evict=False)
+    assert cache.put("a", b"1" * 900, evict=False)
     assert (cache.get("a"), cache.get("b")) == (b"1" * 900, bytes(900))
-    cache.put("a", b"2" * 1_100, evict=False)
+    assert not cache.put("a", b"2" * 1_100, evict=False)
     assert (cache.get("a"), cache.get("b")) == (None, bytes(900))
 
 
