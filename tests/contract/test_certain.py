@@ -17,7 +17,7 @@ from tests.contract.kit import (
     make,
 )
 
-UNLIMITED = {*OVER_MARGIN, "mixture, of one part"}
+UNLIMITED = {*OVER_MARGIN, "mixture, of one part"} - {"likely-positive, all scored"}
 """Those whose margin index reads all rows that may be the nearest, with the default confidence."""
 
 
