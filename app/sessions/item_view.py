@@ -211,8 +211,11 @@ class ItemView:
             self._put_in_view(chooser, last)
 
     def choose_in_view(self) -> None:
-        """Call `choose`, unless the session shows another view, such as a grid; that view then stays."""
-        if self.session.view in (None, self):
+        """Call `choose`, unless the session shows another view, such as a grid; that view then stays.
+
+        If an item is still in view, the other view has not selected anything yet.
+        """
+        if self.shown is not None or self.session.view in (None, self):
             self.choose()
 
     def choose(self) -> None:
