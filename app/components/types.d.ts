@@ -517,7 +517,7 @@ export interface Milestone {
 export interface ProgressData {
   question: string;
   advice: { stop: boolean; reason: string };
-  /** The share of predictions that so many more labels probably change at most; null if it can't be told yet. */
+  /** The share of predictions that `labels` more labels probably change at most; null if it can't be told yet. */
   ahead: { labels: number; share: number } | null;
   enough: number;
   is_coming: boolean;

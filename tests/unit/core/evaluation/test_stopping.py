@@ -104,7 +104,7 @@ def test_thirty_labels_of_each_kind_are_enough(n_labels, stop):
 
 
 def predicting(*yes_and_labels: tuple[int, int]) -> list[Checkpoint]:
-    """Checkpoints at which the first so many of 1,000 items are predicted yes, with so many labels."""
+    """Checkpoints by their numbers of items predicted yes, the first of 1,000, and of labels."""
     places = np.arange(1000)
     return [Checkpoint.of(np.where(places < yes, 1.0, -1.0), n // 2, n - n // 2) for yes, n in yes_and_labels]
 
