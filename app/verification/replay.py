@@ -67,7 +67,7 @@ class Standings:
         self._labels = LabelsThen(concept_id, answers, pool)
         self._annotators = annotators
         self._kept = kept
-        self._pool = pool
+        self.pool = pool
         self._last: tuple[SelectionRecord, Standing, NDArray[np.int64]] | None = None
 
     def of(self, record: SelectionRecord) -> tuple[Standing, NDArray[np.int64]]:
@@ -79,7 +79,7 @@ class Standings:
             If the groups of near-duplicates can't be read.
         """
         if self._last is None or self._last[0] is not record:
-            state = self._labels.at(record.trained_through, rows_then(self._pool, record))
+            state = self._labels.at(record.trained_through, rows_then(self.pool, record))
             if record.why in GROUPED:
                 state.regroup(self._kept.named(record.parameters.get(GROUPS)))
             standing = standing_then(state, record, self._annotators[record.session_id])
@@ -143,11 +143,8 @@ class Replay:
 def replays_of(
     concepts: Concepts,
     concept: ConceptRecord,
-    answers: Sequence[AnswerRecord],
     by_id: Mapping[str, SelectionRecord],
-    annotators: Mapping[str, str],
-    kept: KeptGroups,
-    pool: Pool,
+    standings: Standings,
     findings: Findings,
 ) -> Iterator[Replay]:
     """Read the log once, and yield the concept's selections with the data that they were computed from.
@@ -161,21 +158,14 @@ def replays_of(
         The store that has the concept's example images.
     concept : ConceptRecord
         The concept of the selections.
-    answers : sequence of AnswerRecord
-        The concept's answers, in log order.
     by_id : mapping of str to SelectionRecord
         The concept's selections by id.
-    annotators : mapping of str to str
-        The annotator of each session.
-    kept : KeptGroups
-        The groups of near-duplicates that selections refer to.
-    pool : Pool
-        The newest snapshot of the pool.
+    standings : Standings
+        The concept's labels at any position of the log.
     findings : Findings
         Receives the number of compared digests and the disagreements.
     """
     known: dict[str | None, Hyperplane | None] = {None: None}
-    standings = Standings(concept.id, answers, annotators, kept, pool)
     computed = [selection for selection in by_id.values() if selection.why in REPLAYED]
     computed.sort(key=lambda selection: (selection.trained_through, selection.seq))
     for _, group in groupby(computed, key=_occasion_of):
@@ -189,7 +179,7 @@ def replays_of(
         examples = concepts.examples(concept.id, record.examples_through)
         as_then = replace(concept, c=record.c, class_weight=record.class_weight)
         trained = train_concept(
-            pool, standing.labels, examples, as_then, examples_through=record.examples_through
+            standings.pool, standing.labels, examples, as_then, examples_through=record.examples_through
         )
         digest = trained.hyperplane.digest if trained.hyperplane else None
         findings.digests += 1

@@ -38,7 +38,7 @@ from closecall.app.projects.intake import why_no_row
 from closecall.app.verification import audits, lassos, predictions, similar_searches, word_searches
 from closecall.app.verification.imported import check_imported
 from closecall.app.verification.pools import Pools
-from closecall.app.verification.replay import Replay, replays_of
+from closecall.app.verification.replay import Replay, Standings, replays_of
 from closecall.app.verification.report import Findings, name_of_ranks, named
 from closecall.core.errors import InputError
 from closecall.core.evaluation.rank import BruteForce, scores_of
@@ -178,9 +178,8 @@ def _replay(
 ) -> None:
     """Repeat `selections`: all selections of the concept that were made with the pool's features."""
     by_id = {selection.id: selection for selection in selections}
-    replays = sorted(
-        replays_of(concepts, concept, answers, by_id, annotators, kept, pool, findings), key=_index_of
-    )
+    standings = Standings(concept.id, answers, annotators, kept, pool)
+    replays = sorted(replays_of(concepts, concept, by_id, standings, findings), key=_index_of)
     drawn = [selection for selection in selections if selection.why == "audit" and has_frame(selection)]
     frames = frames_then(pool, concepts, concept, answers, drawn)
     fitted: dict[str, QueryStrategy] = {}

@@ -37,7 +37,7 @@ test("a search by all yes answers says how many it uses, and how many it leaves 
   assert.equal(queryName({ ...like, audited: 7 }), "any of 18 yes answers, without 7 for the audit");
 });
 
-test("what more labels bring is told in percent and in items", () => {
+test("what more labels bring is written in percent and in items", () => {
   assert.equal(aheadInWords({ ahead: null, items: 2000 }), "");
   assert.equal(
     aheadInWords({ ahead: { labels: 100, share: 0.01234 }, items: 1_000_000 }),

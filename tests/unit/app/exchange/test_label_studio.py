@@ -54,7 +54,7 @@ def test_each_edit_is_its_author_s(trial):
 
 
 def test_what_was_cleared_and_chosen_again_is_an_answer_again(trial):
-    """As often as somebody does so, and whoever made the annotation."""
+    """As often as somebody does so."""
     trial.goes_out()
     trial.peer.add(SECOND, 4, {"result": [result("seven", "yes")]})
     trial.comes_back()

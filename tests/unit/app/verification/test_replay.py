@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from closecall.app.cli.main import main
 from closecall.app.engine.kept_groups import KeptGroups
-from closecall.app.verification.replay import replays_of
+from closecall.app.verification.replay import Standings, replays_of
 from closecall.app.verification.report import Findings
 from closecall.storage.groupings import Groupings
 from tests.projects import N_ITEMS, give_answers, new_project, open_workspace
@@ -41,9 +41,8 @@ def test_replays_keep_no_labels(project):
     found, sizes = [], []
     tracemalloc.start()
     try:
-        for replay in replays_of(
-            project.concept_store, concept, answers, records, annotators, kept, project.pool, findings
-        ):
+        standings = Standings(concept.id, answers, annotators, kept, project.pool)
+        for replay in replays_of(project.concept_store, concept, records, standings, findings):
             found.append(replay)
             sizes.append(tracemalloc.get_traced_memory()[0])
     finally:
